@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "kvclient/kvclient.h"
+
 #define AT(member) .offset = offsetof(struct cli_options, member)
 
 const struct kv_opt cli_options_table[] = {
@@ -46,7 +48,7 @@ const struct kv_opt cli_options_table[] = {
 		"watch", AT(watch_ns), "0", 0, 86400000000000ull,
 		"stat: print all changes every TIME, with their rates per second, until Ctrl-C; 0: print once."),
 	KV_ROW_DURATION("interval", AT(interval_ns), "1s", 100000000ull, 86400000000000ull,
-			"top: time between two tables, and the period of their rates."),
+			"top, tenants: the period of rates; top: time between two tables."),
 	KV_ROW_FLAG("once", AT(once),
 		    "top: print one table after --interval, and exit. events: print what is stored now, and exit."),
 	KV_ROW_TEXTS(
@@ -59,7 +61,8 @@ const struct kv_opt cli_options_table[] = {
 	KV_ROW_U64("drain-mb", AT(drain_mb), "SIZE", "0", 0, 1 << 20,
 		   "drain: MiB per second of values pushed to other servers; 0: the server's --drain-mb.",
 		   .unit = KV_OPT_MIB),
-	KV_ROW_FLAG("json", AT(json), "stat, cluster, namespaces, drain: print one JSON object. events: one for each."),
+	KV_ROW_FLAG("json", AT(json),
+		    "stat, cluster, namespaces, tenants, drain: print one JSON object. events: one for each."),
 	{.name = NULL},
 };
 
@@ -79,6 +82,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  cluster [--json]                 the members of the view, and how they are\n"
 		 "  namespaces [--json]              the namespaces: values, memory, hits\n"
+		 "  tenants [--json]                 what tenants have of their limits\n"
 		 "  clear                            forget all values of --namespace\n"
 		 "  drain NODE [--json]              have a server push its values, and end\n"
 		 "  events [--json] [--since ...]    what servers store and remove, live\n"
@@ -134,6 +138,14 @@ static int together_check(const struct cli_options *o, struct kv_error *err)
 	if (o->watch_ns && (o->all || o->shards))
 		return kv_fail(err, -KV_EINVAL,
 			       "--watch shows the counters of whole servers: drop it, or drop --all and --shards");
+	if (o->once && (o->fresh || o->since.count))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--once ends when all that is stored was printed, which --new and --since leave out: drop "
+			"it, or drop these");
+	if (o->local_socket && o->local == KVC_LOCAL_OFF)
+		return kv_fail(err, -KV_EINVAL,
+			       "--local-socket leads to memory that --local off does not map: drop one of them");
 	return 0;
 }
 

@@ -258,6 +258,84 @@ static const struct kv_opt table[] = {
 	{.name = NULL},
 };
 
+/* ---- options that have an effect only together with others ---- */
+
+static bool same(const struct kv_opt *row, const struct flags *a, const struct flags *b)
+{
+	char one[1024], other[1024];
+	return strcmp(kv_opt_format(row, a, one, sizeof(one)), kv_opt_format(row, b, other, sizeof(other))) == 0;
+}
+
+static bool keeps(const struct flags *f)
+{
+	return f->server.keep != NULL;
+}
+
+static bool has_tier(const struct flags *f)
+{
+	return f->server.tier.count > 0;
+}
+
+static bool has_http(const struct flags *f)
+{
+	return f->http_addr != NULL;
+}
+
+static bool is_member(const struct flags *f)
+{
+	return f->members.members != NULL;
+}
+
+static bool has_session_keys(const struct flags *f)
+{
+	return f->server.session_keys != NULL;
+}
+
+static bool lets_pull(const struct flags *f)
+{
+	return f->server.allow_pull || f->server.pull_where_safe;
+}
+
+static bool shares_memory(const struct flags *f)
+{
+	return f->local == 0 && f->arena == 0;
+}
+
+static const struct companion {
+	const char *option;
+	bool (*there)(const struct flags *f); /* what it needs */
+	const char *with;
+} companions[] = {
+	{"recover", keeps, "--keep: other memory does not survive a crash"},
+	{"handover", keeps, "--keep: the running server is found by it"},
+	{"arena-file", keeps, "--keep: without an index its values would be lost"},
+	{"local-socket", shares_memory, "--arena shared, without --local off: else no client maps this memory"},
+	{"max-sessions", has_session_keys, "--session-keys: without keys no client opens further sessions"},
+	{"tier-admit", has_tier, "--tier"},
+	{"tier-rate", has_tier, "--tier"},
+	{"tier-day", has_tier, "--tier"},
+	{"tier-segment", has_tier, "--tier"},
+	{"lease-ms", lets_pull,
+	 "--allow-pull or --pull-where-safe: clients on this host keep values for as long as they run"},
+	{"http-insecure", has_http, "--http-addr"},
+	{"drain-mb", is_member, "--members: without other members nothing is pushed"},
+};
+
+/* A value that is the default has no effect of its own, and may stay. */
+static int companions_check(const struct flags *f, struct kv_error *err)
+{
+	struct flags defaults = {.config = NULL};
+	kv_opt_defaults(table, &defaults);
+	for (const struct companion *c = companions; c < companions + KV_COUNT(companions); c++) {
+		const struct kv_opt *row = table;
+		while (strcmp(row->name, c->option) != 0)
+			row++;
+		if (!c->there(f) && !same(row, f, &defaults))
+			return kv_fail(err, -KV_EINVAL, "--%s goes with %s", c->option, c->with);
+	}
+	return 0;
+}
+
 /* Options that exclude each other, or that no server can run with, are found before anything is opened. */
 static int security_check(const struct flags *f, struct kv_error *err)
 {
@@ -271,8 +349,6 @@ static int security_check(const struct flags *f, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--server-name goes with --members and --cert: "
 			       "it is a name in the certificates of the other members");
-	if (f->http_insecure && !f->http_addr)
-		return kv_fail(err, -KV_EINVAL, "--http-insecure goes with --http-addr");
 	if (f->server.psk_file && f->psk_fd != FLAGS_FD_NONE)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
 	return kv_opt_security_check(&files, err);
@@ -408,15 +484,8 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 
 static int keep_check(const struct flags *f, struct kv_error *err)
 {
-	if (!f->server.keep && f->recover)
-		return kv_fail(err, -KV_EINVAL, "--recover goes with --keep: other memory does not survive a crash");
-	if (!f->server.keep && f->handover)
-		return kv_fail(err, -KV_EINVAL, "--handover goes with --keep: the running server is found by it");
 	if (!f->server.keep)
-		return f->server.arena_file ? kv_fail(err, -KV_EINVAL,
-						      "--arena-file goes with --keep: without an index its values "
-						      "would be lost")
-					    : 0;
+		return 0;
 	if (!f->server.keep[0] || (f->server.arena_file && !f->server.arena_file[0]))
 		return kv_fail(err, -KV_EINVAL, "--keep and --arena-file need the name of a file");
 	return f->arena == 1
@@ -424,13 +493,6 @@ static int keep_check(const struct flags *f, struct kv_error *err)
 				 "--keep needs --arena shared: another process maps the memory later (--local off "
 				 "keeps clients from it)")
 		       : 0;
-}
-
-static int tier_check(const struct flags *f, struct kv_error *err)
-{
-	if (f->server.tier.count || !(f->server.tier_admit || f->server.tier_rate || f->server.tier_day))
-		return 0;
-	return kv_fail(err, -KV_EINVAL, "--tier-admit, --tier-rate and --tier-day go with --tier");
 }
 
 static int events_check(const char *where, struct kv_error *err)
@@ -457,15 +519,10 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--cluster %.100s: a name has 1 to %d characters of ASCII, without spaces, '=' and ','",
 			     f->server.cluster, KV_NAME_MAX - 1);
-	if (rc == 0 && f->server.local_socket && (f->local == 1 || f->arena == 1))
-		rc = kv_fail(
-			err, -KV_EINVAL,
-			"--local-socket %.200s has no effect with --local off or --arena private: remove one of them",
-			f->server.local_socket);
 	if (rc == 0)
 		rc = keep_check(f, err);
 	if (rc == 0)
-		rc = tier_check(f, err);
+		rc = companions_check(f, err);
 	if (rc == 0)
 		rc = events_check(f->events, err);
 	if (rc == 0 && f->memory_mb < f->server.shards)
@@ -575,12 +632,6 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 }
 
 /* ---- again ---- */
-
-static bool same(const struct kv_opt *row, const struct flags *a, const struct flags *b)
-{
-	char one[1024], other[1024];
-	return strcmp(kv_opt_format(row, a, one, sizeof(one)), kv_opt_format(row, b, other, sizeof(other))) == 0;
-}
 
 static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct flags *running)
 {

@@ -295,6 +295,8 @@ static int check_servers(const struct bench_options *o, struct kv_error *err)
 		{ours && o->target.cluster, "--cluster needs --server: the server that kv-bench starts is of none"},
 		{ours && o->load.keep_going, "--keep-going needs --server: without it the run is over when the server "
 					     "that kv-bench started dies"},
+		{o->target.local_socket && o->target.local == KVC_LOCAL_OFF,
+		 "--local-socket leads to memory that --local off does not map: drop one of them"},
 		{o->load.no_write && (o->replay.trace || ours),
 		 "--no-write needs --server, and no --trace: a server that kv-bench starts is empty"},
 	};
@@ -347,6 +349,10 @@ static int check_kinds(const struct bench_options *o, struct kv_error *err)
 		{l->batch > 0 && (trace || run || l->keep_going),
 		 "--batch changes plain writes and reads: drop --trace, --roofline and --keep-going"},
 		{l->batch > 0 && rate, "--rate and --arrivals count single reads: drop them, or drop --batch"},
+		{l->no_write && !l->keep_going && l->ttl != BENCH_TTL,
+		 "--ttl is of written values, and --no-write writes none: drop it"},
+		{l->no_checksum && o->seal.key_file,
+		 "--no-checksum has no effect on sealed values, whose tags are always checked: drop it"},
 		{l->mixed && (trace || l->no_write || l->keep_going),
 		 "--mixed compares with the write and read phases: drop --trace, --no-write and --keep-going"},
 		{l->background_puts && !l->mixed && !l->mix.put,

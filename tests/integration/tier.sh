@@ -121,7 +121,7 @@ skip_or_check "${no_disk:+no file system can be made here}" "a full disk has its
 check "no folder for a file with a size" says "its folder does not exist" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/none/tier:1G"
 check "a folder" says "is a folder; give a file in it" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch"
 check "one file twice" says "is listed twice" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/twice:64M,$scratch/twice:64M"
-check "its options without --tier" says "go with --tier" "$build/kv-server" --tier-day 1G
+check "its options without --tier" says "goes with --tier" "$build/kv-server" --tier-day 1G
 check "too small" says "need .* at least" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/small:100M" --worker-threads 1
 check "an odd segment" says "multiple of 1 MiB" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --tier "$scratch/small:1G" --tier-segment 1500K
 damaged() {

@@ -89,6 +89,17 @@ static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
 	check_refused("zipf:THETA", &err, parse(&o, &err, "--keys-pattern", "zipf", NULL));
 }
 
+static void options_without_effect_are_refused(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+	(void)state;
+	check_refused("--local off", &err, parse(&o, &err, "--local-socket", "/s", "--local", "off", NULL));
+	check_refused("--ttl", &err, parse(&o, &err, "--server", "a:1", "--no-write", "--ttl", "60", NULL));
+	check_refused("--no-checksum", &err, parse(&o, &err, "--seal-key-file", "/k", "--no-checksum", NULL));
+	assert_int_equal(parse(&o, &err, "--server", "a:1", "--no-write", "--ttl", "300", NULL), 0); /* the default */
+}
+
 static void slices_are_of_whole_words(void **state)
 {
 	struct bench_options o;
@@ -436,6 +447,7 @@ int main(void)
 		cmocka_unit_test(defaults_are_those_promised),
 		cmocka_unit_test(sizes_are_binary),
 		cmocka_unit_test(sizes_and_patterns_are_of_runs_without_a_trace),
+		cmocka_unit_test(options_without_effect_are_refused),
 		cmocka_unit_test(slices_are_of_whole_words),
 		cmocka_unit_test(loads_that_exclude_each_other_are_refused),
 		cmocka_unit_test(servers_repeat_under_both_names),

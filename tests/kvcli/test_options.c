@@ -31,6 +31,16 @@ static void check_refused(const char *part, int rc)
 	check_contains(err.text, part);
 }
 
+static void options_without_effect_are_refused(void **state)
+{
+	(void)state;
+	check_refused("--local off", parse("ping", "--local-socket", "/s", "--local", "off", NULL));
+	check_refused("--once", parse("events", "--once", "--new", NULL));
+	check_refused("--once", parse("events", "--once", "--since", "a=1:1", NULL));
+	check_refused("--json", parse("stat", "--watch", "1s", "--json", NULL));
+	assert_int_equal(parse("events", "--new", "--since", "a=1:1", NULL), 0);
+}
+
 static void defaults_are_those_documented(void **state)
 {
 	(void)state;
@@ -80,9 +90,8 @@ static void a_bad_address_is_a_usage_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_are_those_documented),
-		cmocka_unit_test(numa_and_mode_take_their_words),
-		cmocka_unit_test(certificates_belong_together),
+		cmocka_unit_test(options_without_effect_are_refused), cmocka_unit_test(defaults_are_those_documented),
+		cmocka_unit_test(numa_and_mode_take_their_words),     cmocka_unit_test(certificates_belong_together),
 		cmocka_unit_test(a_bad_address_is_a_usage_error),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);

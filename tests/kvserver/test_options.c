@@ -61,6 +61,45 @@ static void a_server_may_share_less(void **state)
 	assert_int_equal(PARSE("--arena", "both"), -KV_EINVAL);
 }
 
+/* An option without effect in its company is a mistake; its default is none. */
+static void options_that_need_others_are_refused_alone(void **state)
+{
+	static const struct {
+		const char *option, *value, *def, *with, *with_value, *part;
+	} of[] = {
+		{"--recover", "verify", "empty", "--keep", "/k", "--recover goes with --keep"},
+		{"--handover", NULL, NULL, "--keep", "/k", "--handover goes with --keep"},
+		{"--arena-file", "/dev/shm/a", NULL, "--keep", "/k", "--arena-file goes with --keep"},
+		{"--max-sessions", "7", "0", "--session-keys", "/s", "--max-sessions goes with --session-keys"},
+		{"--tier-admit", "put", "eviction", "--tier", "/t:1G", "--tier-admit goes with --tier"},
+		{"--tier-rate", "1M", "0", "--tier", "/t:1G", "--tier-rate goes with --tier"},
+		{"--tier-day", "1G", "0", "--tier", "/t:1G", "--tier-day goes with --tier"},
+		{"--tier-segment", "4M", "64M", "--tier", "/t:1G", "--tier-segment goes with --tier"},
+		{"--lease-ms", "20", "1000", "--pull-where-safe", NULL, "--lease-ms goes with --allow-pull"},
+		{"--http-insecure", NULL, NULL, "--http-addr", "127.0.0.1:0", "--http-insecure goes with --http-addr"},
+		{"--drain-mb", "1", "1024", "--members", "list:a=h:1", "--drain-mb goes with --members"},
+	};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(of); i++) {
+		const char *argv[6] = {"kv-server", of[i].option};
+		int argc = 2;
+		if (of[i].value)
+			argv[argc++] = of[i].value;
+		assert_int_equal(parse(argc, argv), -KV_EINVAL);
+		check_contains(err.text, of[i].part);
+		if (of[i].def) {
+			argv[2] = of[i].def;
+			assert_int_equal(parse(3, argv), 0);
+			argv[2] = of[i].value;
+		}
+		argv[argc++] = of[i].with;
+		if (of[i].with_value)
+			argv[argc++] = of[i].with_value;
+		if (parse(argc, argv))
+			fail_msg("%s with %s: %s", of[i].option, of[i].with, err.text);
+	}
+}
+
 static void every_flag_reaches_the_options(void **state)
 {
 	(void)state;
@@ -111,7 +150,7 @@ static void times_and_sizes_may_have_units(void **state)
 {
 	(void)state;
 	assert_int_equal(PARSE("--memory-mb", "2GiB", "--slow-ms", "1m", "--heartbeat-ms", "0.5s", "--lease-ms", "2s",
-			       "--spin-us", "1ms", "--ttl", "90s"),
+			       "--pull-where-safe", "--spin-us", "1ms", "--ttl", "90s"),
 			 0);
 	assert_int_equal(f.memory_mb, 2048);
 	assert_int_equal(f.slow_ms, 60000);
@@ -239,14 +278,15 @@ static void a_reload_takes_what_it_can(void **state)
 {
 	(void)state;
 	const char *path = config_write("memory-mb = 64\nlog-level = warn\n");
-	const char *argv[] = {"kv-server", "--ttl", "7s", "--ready-fd", "2", "--config", path, NULL};
+	const char *argv[] = {"kv-server", "--ttl",      "7s",       "--ready-fd", "2",
+			      "--members", "list:a=h:1", "--config", path,         NULL};
 	char taken[512], left[512];
-	assert_int_equal(parse(7, argv), 0);
-	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
+	assert_int_equal(parse(9, argv), 0);
+	assert_int_equal(flags_reload(9, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
 	assert_string_equal(taken, "");
 	assert_string_equal(left, "");
 	config_write("memory-mb = 65\nlog-level = debug\nslow-ms = 5\nttl = 9s\ndrain-sec = 2\ndrain-mb = 7\n");
-	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
+	assert_int_equal(flags_reload(9, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
 	assert_string_equal(
 		taken, "slow-ms = 5, log-level = debug, drain-sec = 2, drain-mb = 7"); /* --ttl: the command line */
 	assert_string_equal(left, "memory-mb");
@@ -254,16 +294,17 @@ static void a_reload_takes_what_it_can(void **state)
 	assert_int_equal(f.memory_mb, 64);
 	assert_int_equal(f.drain_sec, 2);
 	config_write("drain-sec = 3\nnonsense = 4\n");
-	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), -KV_EINVAL);
+	assert_int_equal(flags_reload(9, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), -KV_EINVAL);
 	assert_int_equal(f.drain_sec, 2);
 	unlink(path);
-	assert_true(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err) < 0);
+	assert_true(flags_reload(9, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err) < 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_documented),
+		cmocka_unit_test(options_that_need_others_are_refused_alone),
 		cmocka_unit_test(every_flag_reaches_the_options),
 		cmocka_unit_test(a_server_may_share_less),
 		cmocka_unit_test(times_and_sizes_may_have_units),
