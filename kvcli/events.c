@@ -4,12 +4,13 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "kvcli/interrupt.h"
 #include "kvcli/look.h"
 
-enum { BATCH = 256 };
+enum { BATCH = 256, SINCE_TRIES = 20 };
 
 #define NEXT_NS 200000000ull /* between looks at an interrupt */
 
@@ -121,6 +122,55 @@ static int follow(struct cli *cli, struct kvc_events *events, struct kv_error *e
 	return 0;
 }
 
+/* The node that a server's events name. */
+static const char *node_of(const struct kvc_server_info *s)
+{
+	return s->node_id[0] ? s->node_id : s->member[0] ? s->member : s->name;
+}
+
+/* Whether a server has this name. *out_all: all names, for a sentence; "": a server was never reached, and may have
+ * it. */
+static bool node_there(struct cli *cli, const char *node, char *out_all, size_t cap)
+{
+	bool there = false, all = true;
+	out_all[0] = '\0';
+	for (unsigned i = 0; i < LOOK_MAX; i++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		int rc = kvc_server_info(cli->pool, 0, i, &s);
+		size_t at = strlen(out_all);
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			break;
+		if (rc < 0)
+			continue;
+		there |= strcmp(node, node_of(&s)) == 0;
+		all &= s.node_id[0] || s.member[0] || s.state == KVC_SERVER_UP;
+		snprintf(out_all + at, cap - at, "%s%.100s", at ? ", " : "", node_of(&s));
+	}
+	if (!all)
+		out_all[0] = '\0';
+	return there;
+}
+
+/* Each position is of another server that exists. A view may still be on its way, and bring further servers. */
+static int since_check(struct cli *cli, const struct kvc_position *of, unsigned n, struct kv_error *err)
+{
+	char nodes[320];
+	for (unsigned k = 0; k < n; k++) {
+		for (unsigned i = 0; i < k; i++)
+			if (strcmp(of[i].node, of[k].node) == 0)
+				return kv_fail(err, -KV_EINVAL,
+					       "--since names %.100s twice: give each server one position", of[k].node);
+		for (unsigned tries = 0; !node_there(cli, of[k].node, nodes, sizeof(nodes)) && nodes[0]; tries++) {
+			if (tries == SINCE_TRIES)
+				return kv_fail(err, -KV_EINVAL,
+					       "--since: no server is named %.100s; the servers are %s", of[k].node,
+					       nodes);
+			poll(NULL, 0, 100);
+		}
+	}
+	return 0;
+}
+
 int events_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	const struct kv_opt_strings *since = &cli->opt->since;
@@ -139,6 +189,8 @@ int events_run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 				since->item[i]);
 			return CLI_USAGE;
 		}
+	if (since_check(cli, position, since->count, err) < 0)
+		return CLI_USAGE;
 	rc = kvc_events_open(cli->pool, &o, &events, err);
 	if (rc < 0)
 		return CLI_FAILED;
