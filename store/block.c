@@ -64,7 +64,7 @@ struct arena_block *block_free(struct store *s, struct block *b)
 	KV_ASSERT(b->mem->leases == 0);                                               /* rule 58 */
 	store_poison(s, b->mem);
 	s->gone_bytes -= b->mem->size;
-	tenant_sub(s, sp->tenant, b->mem->size);
+	tenant_sub(s, sp->tenant, store_charge(s, b->mem->size));
 	hole = arena_free(&s->arena, b->mem);
 	sp->refs--;
 	slab_put(&s->blocks, b);

@@ -393,7 +393,7 @@ static struct block *block_place(struct restore *x, const struct block_entry *e)
 		return NULL;
 	block_fill(x, b, e);
 	s->spaces.at[b->space]->refs++;
-	tenant_add(s, s->spaces.at[b->space]->tenant, m->size);
+	tenant_add(s, s->spaces.at[b->space]->tenant, store_charge(s, m->size));
 	b->mem = m;
 	x->hole = m->next;
 	if (e->flags & HELD) {

@@ -89,7 +89,7 @@ static struct block *pending_make(struct recover *x, struct store *s, const stru
 	b->item.hash = store_hash(s, r->key, r->key_len);
 	b->space = s->space->index;
 	s->space->refs++;
-	tenant_add(s, s->space->tenant, m->size);
+	tenant_add(s, s->space->tenant, store_charge(s, m->size));
 	block_born_at(b, keep_past(&x->clock, r->born_ns, x->clock.passed_max));
 	b->expire.when_ns =
 		r->expires_ns == KV_NEVER ? KV_NEVER : keep_time(&x->clock, r->expires_ns, x->clock.passed_max);

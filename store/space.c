@@ -191,33 +191,48 @@ struct space *space_find(const struct spaces *t, const char *name)
 	return NULL;
 }
 
-/* The default one stays. */
-static struct space *unused(const struct spaces *t)
+/* The space to forget, of this tenant (NULL: of any), or NULL. The default one stays. */
+static struct space *unused(const struct spaces *t, const struct tenant *of)
 {
 	struct space *oldest = NULL;
 	for (uint32_t i = 1; i < t->count; i++) {
 		struct space *sp = t->at[i];
-		if (sp->users == 0 && sp->refs == 0 && (!oldest || sp->used_ns < oldest->used_ns))
+		if (sp->users == 0 && sp->refs == 0 && (!of || sp->tenant == of) &&
+		    (!oldest || sp->used_ns < oldest->used_ns))
 			oldest = sp;
 	}
 	return oldest;
 }
 
+/* A space of this name takes the place of an unused one. */
+static int replace(struct spaces *t, const struct tenant *of, const char *name, uint64_t now_ns, struct space **out)
+{
+	struct space *sp = unused(t, of);
+	if (!sp)
+		return -KV_EFULL;
+	/* Its tombstones have another seed now, so even its last generation must not return. */
+	space_floor(t, sp->generation + (sp->generation < UINT64_MAX));
+	end(t, sp);
+	t->clears++;
+	begin(t, sp, name, now_ns);
+	*out = sp;
+	return 0;
+}
+
 int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space **out)
 {
 	struct space *sp = space_find(t, name);
-	if (!sp && t->count < SPACES_MAX)
-		return add(t, name, now_ns, out);
-	if (!sp) {
-		sp = unused(t);
-		if (!sp)
-			return -KV_EFULL;
-		/* Its tombstones have another seed now, so even its last generation must not return. */
-		space_floor(t, sp->generation + (sp->generation < UINT64_MAX));
-		end(t, sp);
-		t->clears++;
-		begin(t, sp, name, now_ns);
-	}
+	if (!sp)
+		return t->count < SPACES_MAX ? add(t, name, now_ns, out) : replace(t, NULL, name, now_ns, out);
+	*out = sp;
+	return 0;
+}
+
+int space_take_instead(struct spaces *t, const struct tenant *of, const char *name, uint64_t now_ns, struct space **out)
+{
+	struct space *sp = space_find(t, name);
+	if (!sp)
+		return replace(t, of, name, now_ns, out);
 	*out = sp;
 	return 0;
 }

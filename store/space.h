@@ -76,6 +76,10 @@ struct space *space_find(const struct spaces *t, const char *name);
  * longest, with neither sessions nor blocks. 0, -KV_EFULL, or -KV_ENOMEM. */
 int space_take(struct spaces *t, const char *name, uint64_t now_ns, struct space **out);
 
+/* space_take_instead -- as space_take, but one that begins takes the place of such a space of this tenant. */
+int space_take_instead(struct spaces *t, const struct tenant *of, const char *name, uint64_t now_ns,
+		       struct space **out);
+
 /* space_advance -- the space has this generation, if it is a higher one. Blocks of the former one are not found any
  * more. Returns whether it changed. */
 bool space_advance(struct spaces *t, struct space *sp, uint64_t generation, uint64_t now_ns);

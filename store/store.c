@@ -22,6 +22,7 @@ int store_init(struct store *s, const struct store_options *o)
 	*s = (struct store){.base = o->base,
 			    .generation = o->generation,
 			    .blocks_max = max,
+			    .charge_min = (o->limit_bytes + max - 1) / max,
 			    .poison = o->poison,
 			    .journal = o->journal};
 	rc = arena_init(&s->arena, o->limit_bytes, made);
@@ -133,7 +134,7 @@ static void block_give(struct store *s, struct block *b)
 static void stage_undo(struct store *s, struct block *b, bool charged)
 {
 	if (charged)
-		tenant_sub(s, s->spaces.at[b->space]->tenant, arena_round(b->len));
+		tenant_sub(s, s->spaces.at[b->space]->tenant, store_charge(s, b->len));
 	s->staged_bytes -= arena_round(b->len);
 	block_give(s, b);
 }
@@ -175,7 +176,7 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 		return rc;
 	s->staged_bytes += arena_round(len);
 	*out = b;
-	rc = tenant_charge(s, s->space->tenant, arena_round(len), &budget);
+	rc = tenant_charge(s, s->space->tenant, store_charge(s, len), &budget);
 	if (rc == -KV_ENOMEM) {
 		stage_undo(s, b, false);
 		return rc;
@@ -205,14 +206,14 @@ int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t
 	int rc = block_take(s, key, key_len, len, &b);
 	if (rc)
 		return rc;
-	if (s->blocks.used <= s->blocks_max + s->rooms.used && tenant_fits(s->space->tenant, arena_round(len)))
+	if (s->blocks.used <= s->blocks_max + s->rooms.used && tenant_fits(s->space->tenant, store_charge(s, len)))
 		mem = arena_alloc(&s->arena, len, b, end);
 	if (!mem) {
 		block_give(s, b);
 		return -KV_ENOMEM;
 	}
 	s->staged_bytes += arena_round(len);
-	tenant_add(s, s->space->tenant, arena_round(len));
+	tenant_add(s, s->space->tenant, store_charge(s, len));
 	b->mem = mem;
 	b->offset = mem->offset;
 	*out = b;
@@ -228,7 +229,8 @@ void store_last(struct store *s, struct block *b)
 int store_stage_step(struct store *s, struct room *r, unsigned *budget)
 {
 	struct arena_block *mem;
-	int rc = r->charged ? 0 : tenant_charge(s, s->spaces.at[r->block->space]->tenant, r->size, budget);
+	int rc = r->charged ? 0
+			    : tenant_charge(s, s->spaces.at[r->block->space]->tenant, store_charge(s, r->size), budget);
 	r->charged |= rc == 0;
 	if (rc == 0)
 		rc = room_step(s, r, budget);

@@ -54,7 +54,8 @@ struct store {
 	struct kv_list clearing; /* rooms with memory, each with its own stretch (room.c) */
 	unsigned rooms_begun;    /* that search or clear */
 	uint32_t blocks_max;
-	uint32_t ranking_round;
+	uint64_t charge_min;         /* of a block to its tenant: its part of the number of blocks (store_charge) */
+	uint32_t ranking_round;      /* of the last walk (ranking.h) */
 	uint64_t ranking_done_count; /* live blocks */
 	uint64_t generation;
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* in the arena, of blocks in those states */
@@ -82,6 +83,12 @@ struct room;
 /* store_init -- returns 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- no block has references; base stays the caller's. */
 int store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
+
+/* store_charge -- what a value of this length is charged to its tenant: its memory, or its part of blocks_max. */
+static inline uint64_t store_charge(const struct store *s, uint64_t len)
+{
+	return KV_MAX(arena_round(len), s->charge_min);
+}
 
 /* store_enter -- the keys passed to the functions below are of this space, until another one is entered. At first it is
  * the default space. Functions about a block take it from the block. */

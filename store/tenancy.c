@@ -36,6 +36,8 @@ int tenant_set(struct store *s, const char *name, const struct tenant_part *limi
 	if (rc)
 		return rc;
 	t->listed = true;
+	if (t->limit.read_rate != limit->read_rate)
+		t->read_free_ns = 0; /* what was read by the former rate may be hours of this one */
 	t->limit = *limit;
 	tenant_excess(&s->tenancy, t);
 	return 0;
@@ -52,6 +54,14 @@ void tenancy_begin(struct store *s, const char *(*owner)(void *arg, const char *
 		y->at[i]->limit.share = y->at[i]->limit.cap = 0;
 		tenant_excess(y, y->at[i]);
 	}
+}
+
+int tenancy_space_take(struct store *s, const char *name, uint64_t now_ns, struct space **out)
+{
+	const struct tenancy *y = &s->tenancy;
+	const struct tenant *t = y->count > 1 ? tenant_of_space(s, name) : NULL;
+	return t && t->spaces >= SPACES_MAX / y->count ? space_take_instead(&s->spaces, t, name, now_ns, out)
+						       : space_take(&s->spaces, name, now_ns, out);
 }
 
 static void space_give(struct store *s, struct space *sp, struct tenant *to)

@@ -2,8 +2,9 @@
 /* tenant.c -- tenants: charged for their blocks, and evicted by their excess.
  *
  * A block is charged to the tenant of its namespace, from its stage until its memory is free. So a block needs no field
- * of its own, and a namespace keeps its tenant as long as it has blocks. Each tenant has a policy with queues and
- * ghosts of its own; all share one clock (evict.h), so their blocks have comparable ages.
+ * of its own, and a namespace keeps its tenant as long as it has blocks. The charge is its memory, or its part of the
+ * number of blocks if that is more: if there are too many blocks, some tenant is above its share. Each tenant has a
+ * policy with queues and ghosts of its own; all share one clock (evict.h), so their blocks have comparable ages.
  *
  * A shard keeps its part of each limit by itself: caps hold to the byte without a word between shards. A victim is
  * searched by a look at `excess`, 8 bytes for each tenant, whatever the number of blocks. */

@@ -14,7 +14,7 @@ enum { STORE_TENANTS_MAX = 512 }; /* of the table, and those that still have blo
 
 /* The parts of a tenant's limits that this shard keeps by itself; UINT64_MAX: none. */
 struct tenant_part {
-	uint64_t share, cap; /* bytes of the arena */
+	uint64_t share, cap; /* bytes charged */
 	uint64_t tier;       /* bytes of values on the tier */
 	uint64_t pins, requests, read_rate;
 };
@@ -26,13 +26,14 @@ struct tenant {
 	unsigned place;              /* in tenancy.at */
 	struct evict evict;
 	struct tenant_part limit;
-	uint64_t bytes; /* of the arena: of its blocks in every state, from the stage on */
-	uint64_t tier_bytes;
-	uint64_t pinned;
+	uint64_t bytes;         /* charged for its blocks in every state, from the stage on: store_charge */
+	uint64_t tier_bytes;    /* of its values on the tier */
+	uint64_t pinned;        /* bytes pinned by its sessions, each pin by itself */
 	uint64_t spaces, users; /* namespaces that it is charged for; sessions */
-	uint64_t active;
-	uint64_t read_free_ns;    /* until then its sessions have read more than read_rate */
-	uint64_t evicted, denied; /* counters: evictions of its blocks; requests and values beyond a limit */
+	uint64_t active;        /* unanswered requests of its sessions that outlive their frames */
+	uint64_t read_free_ns;  /* until then its sessions have read more than read_rate */
+	/* Counters: evictions of its blocks; requests and values beyond a limit; bytes that its sessions read. */
+	uint64_t evicted, denied, read_bytes;
 };
 
 struct tenancy {
@@ -60,8 +61,12 @@ int tenant_set(struct store *s, const char *name, const struct tenant_part *limi
 void tenancy_begin(struct store *s, const char *(*owner)(void *arg, const char *space), void *arg);
 void tenancy_end(struct store *s, uint64_t now_ns);
 
-/* tenancy_step -- evict of tenants above their caps, `budget` blocks at most; move namespaces; forget unused tenants.
- * Returns whether there is more to evict. */
+/* tenancy_space_take -- the space of a valid name, for a session: as space_take. A tenant has an equal part of the
+ * places: if it has so many spaces, another one takes the place of one that it does not use, or is -KV_EFULL. */
+int tenancy_space_take(struct store *s, const char *name, uint64_t now_ns, struct space **out);
+
+/* tenancy_step -- evict of tenants that have more than their caps, `budget` blocks at most; move namespaces; forget
+ * unused tenants. Returns whether there is more to evict. */
 bool tenancy_step(struct store *s, unsigned budget);
 
 /* tenant_of_space -- the tenant of a namespace that begins. */
@@ -109,9 +114,9 @@ static inline void tenant_tier_forget(struct space *sp)
 }
 
 /* store_victim -- the next block to be evicted for a value of this tenant: of the tenant furthest above its share;
- * where none is above, of `t` itself, and else of the one closest to its share. NULL: no block may go. store_may_evict
- * -- whether a block may be evicted out of turn for a value of this tenant: it is its own, or of a tenant above its
- * share. */
+ * where none is above, of `t` itself, and if `t` is within its share, else of the one closest to its share. NULL: no
+ * block may go. store_may_evict -- whether a block may be evicted out of turn for a value of this tenant: it is its
+ * own, or of a tenant above its share. */
 struct evict_node *store_victim(struct store *s, const struct tenant *t);
 bool store_may_evict(const struct store *s, const struct tenant *t, const struct block *b);
 

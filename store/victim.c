@@ -77,7 +77,8 @@ struct evict_node *store_victim(struct store *s, const struct tenant *t)
 	n = victim_above(s, 0);
 	if (!n)
 		n = evict_victim(tenant_evict(s, s->tenancy.at[t->place]), block_may_go);
-	return n ? n : victim_above(s, INT64_MIN);
+	/* Pins, leases and stages of a tenant above its share are not paid for by others within theirs. */
+	return n || s->tenancy.excess[t->place] > 0 ? n : victim_above(s, INT64_MIN);
 }
 
 bool store_may_evict(const struct store *s, const struct tenant *t, const struct block *b)

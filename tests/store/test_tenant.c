@@ -52,7 +52,7 @@ static void check_charges(void)
 		if (!b || b->mem != m)
 			continue;
 		place = store.spaces.at[b->space]->tenant->place;
-		bytes[place] += m->size;
+		bytes[place] += store_charge(&store, m->size);
 		evictable[place] += b->state == BLOCK_LIVE && kv_list_empty(&b->pins) && !b->evict.parked;
 	}
 	for (unsigned i = 0; i < store.tenancy.count; i++) {
@@ -252,6 +252,67 @@ static double hit_ratio(uint64_t memory, uint64_t share, const char *flood, unsi
 	return (double)hits / asked;
 }
 
+/* What may not go is above its tenant's share: its next value is refused, and nobody else's is evicted. */
+static void blocks_in_use_are_not_paid_for_by_neighbours(void **state)
+{
+	enum { ALL = 64, PART = ALL / 2, CHARGE = 2 * VALUE };
+	struct block *used[PART + 1] = {0}, *b;
+	unsigned n = 0, refused = 0;
+	(void)state;
+	open_store_with((struct store_options){.limit_bytes = ALL * CHARGE, .blocks_max = ALL});
+	tenancy_begin(&store, owner_by_letter, NULL);
+	limit("a", (PART - 1) * CHARGE, UINT64_MAX);
+	limit("b", PART * CHARGE, UINT64_MAX);
+	tenancy_end(&store, TIME);
+	enter("b");
+	for (unsigned i = 0; i < PART; i++)
+		assert_non_null(put_nth(i, VALUE));
+	enter("a");
+	for (; n < PART; n++) {
+		used[n] = put_nth(100 + n, VALUE);
+		assert_non_null(used[n]);
+		block_ref(used[n]);
+	}
+	for (unsigned i = 0; i < 10; i++)
+		refused += stage("more", 4, VALUE, &b) == -KV_ENOMEM;
+	assert_int_equal(refused, 10);
+	assert_int_equal(of("b")->evicted, 0);
+	assert_int_equal(of("b")->bytes, PART * CHARGE);
+	for (unsigned i = 0; i < n; i++)
+		block_unref(&store, used[i]);
+	assert_non_null(put_nth(200, VALUE)); /* its own leave again */
+	check_charges();
+	close_store();
+}
+
+/* The number of values is divided as the memory is: a tenant with tiny values is above its share before it has them
+ * all. */
+static void tiny_values_leave_a_neighbour_its_part_of_the_index(void **state)
+{
+	enum { COUNT = 2048, MEMORY = COUNT * VALUE, PART = COUNT / 2, FLOOD = 3 * COUNT };
+	unsigned next = PART;
+	(void)state;
+	open_store_with((struct store_options){.limit_bytes = MEMORY, .blocks_max = COUNT});
+	tenancy_begin(&store, owner_by_letter, NULL);
+	limit("a", MEMORY / 2, UINT64_MAX);
+	limit("b", MEMORY / 2, UINT64_MAX);
+	tenancy_end(&store, TIME);
+	for (unsigned round = 0; round < 2; round++) {
+		enter("a");
+		for (unsigned i = 0; i < FLOOD; i++)
+			assert_non_null(put_nth(next++, 1));
+		enter("b");
+		for (unsigned i = 0; round == 0 && i < PART; i++)
+			assert_non_null(put_nth(i, VALUE / 2));
+		for (unsigned i = 0; i < PART; i++)
+			assert_non_null(small(i));
+		assert_int_equal(of("b")->evicted, 0);
+	}
+	assert_int_equal(of("a")->bytes, MEMORY / 2);
+	check_charges();
+	close_store();
+}
+
 static void a_flood_leaves_a_neighbour_its_hits(void **state)
 {
 	struct kv_prng p = check_seed();
@@ -263,6 +324,43 @@ static void a_flood_leaves_a_neighbour_its_hits(void **state)
 	printf("# hits alone %.4f, beside a flood %.4f, in a flood %.4f\n", alone, beside, unprotected);
 	assert_true(beside >= alone - 0.01);
 	assert_true(alone > 0.3 && unprotected < alone - 0.1); /* the test can fail */
+}
+
+/* ---- namespaces ---- */
+
+static int take_nth(char letter, unsigned i, struct space **out)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%c%u", letter, i);
+	return tenancy_space_take(&store, text, TIME + i, out);
+}
+
+/* Whoever begins namespaces without end takes places of its own. */
+static void each_tenant_has_its_part_of_the_namespaces(void **state)
+{
+	enum { PART = SPACES_MAX / 4 };
+	struct space *sp, *last = NULL;
+	(void)state;
+	open_three(LIMIT);
+	for (unsigned i = 0; i < PART; i++) {
+		assert_int_equal(take_nth('a', i, &sp), 0);
+		sp->users++;
+		last = sp;
+	}
+	assert_int_equal(take_nth('a', PART, &sp), -KV_EFULL);
+	assert_int_equal(take_nth('a', 0, &sp), 0); /* it is there */
+	for (unsigned i = 0; i < PART; i++)
+		assert_int_equal(take_nth('b', i, &sp), 0);
+	assert_int_equal(take_nth('a', PART, &sp), -KV_EFULL); /* those of b are not used, and stay */
+	last->users--;
+	assert_int_equal(take_nth('a', PART, &sp), 0);
+	assert_ptr_equal(sp, last);
+	assert_int_equal(of("a")->spaces, PART);
+	assert_int_equal(of("b")->spaces, PART);
+	assert_int_equal(take_nth('b', PART, &sp), 0); /* in the place of its oldest */
+	assert_int_equal(of("b")->spaces, PART);
+	assert_null(space_find(&store.spaces, "b0"));
+	close_store();
 }
 
 /* ---- the end of a tenant ---- */
@@ -358,7 +456,10 @@ int main(void)
 		cmocka_unit_test(a_value_beyond_the_cap_is_refused),
 		cmocka_unit_test(a_large_value_clears_its_tenants_small_ones_in_steps),
 		cmocka_unit_test(the_tenant_furthest_above_its_share_loses),
+		cmocka_unit_test(blocks_in_use_are_not_paid_for_by_neighbours),
+		cmocka_unit_test(tiny_values_leave_a_neighbour_its_part_of_the_index),
 		cmocka_unit_test(a_flood_leaves_a_neighbour_its_hits),
+		cmocka_unit_test(each_tenant_has_its_part_of_the_namespaces),
 		cmocka_unit_test(a_removed_tenant_is_freed_in_steps_and_forgotten),
 		cmocka_unit_test(a_namespace_moves_when_its_blocks_are_gone),
 		cmocka_unit_test(a_lower_cap_is_reached_in_steps),
