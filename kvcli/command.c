@@ -18,6 +18,7 @@
 #include "kvcli/interrupt.h"
 #include "kvcli/space.h"
 #include "kvcli/stat.h"
+#include "kvcli/tenant.h"
 #include "kvcli/top.h"
 
 enum { GET_TRIES = 8 };
@@ -410,14 +411,20 @@ static const struct command {
 	 "whether it answers, its version, its uptime, memory in use, and how many of 100 GETs hit. If no view has a "
 	 "majority, it lists the views that servers announce. --json prints one JSON object. Exit status 1: some "
 	 "member does not answer, or no view has a majority."},
+	{"tenants", 0, 0, false, OF_TOP | OF_JSON, "tenants [--interval TIME] [--json]", tenants_run,
+	 "Prints what each tenant (kv-server --tenants) has of its limits on all servers, added up: memory, its share "
+	 "and its cap; tier; pins; requests in flight; sessions; bytes read a second, over --interval (1s); evictions. "
+	 "- is no limit. An identity that may read all namespaces sees all tenants, others see their own. --json "
+	 "prints one JSON object. Exit status 1: some server does not answer, or there are no tenants."},
 	{"namespaces", 0, 0, false, OF_JSON, "namespaces [--json]", namespaces_run,
 	 "Prints the namespaces of all servers, added up: the generation, which each clear advances, values, memory, "
-	 "GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is free, within "
+	 "bytes on the tier, GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is free, within "
 	 "seconds. --json prints one JSON object. Exit status 1: some server does not answer."},
 	{"clear", 0, 0, false, 0, "clear, or --namespace NAME clear", clear_run,
 	 "Forgets all values of the namespace that --namespace names, or of the default one, on all servers: they are "
 	 "misses from now on, for all clients. Every server must confirm: exit status 3 if one does not, then run it "
-	 "again. At the prompt it asks first."},
+	 "again. It says so if the namespace was empty and no GET has asked for it: its name may be mistyped. At the "
+	 "prompt it asks first."},
 	{"drain", 1, 1, false, OF_DRAIN | OF_JSON, "drain NODE [--drain-sec TIME] [--drain-mb SIZE] [--json]",
 	 drain_run,
 	 "Drains the server with the name or address NODE: it pushes its values to the others of its view, the hottest "

@@ -83,6 +83,16 @@ unsigned look_all(struct cli *cli, struct look *out)
 	return n;
 }
 
+bool look_answers(const struct look *l)
+{
+	return l->known && (l->code >= 0 || l->code == -KV_EDENIED);
+}
+
+const char *look_why(const struct look *l)
+{
+	return l->info.why[0] ? l->info.why : l->info.name;
+}
+
 const char *look_percent(uint64_t part, uint64_t whole, char buf[16])
 {
 	if (whole == 0)

@@ -39,6 +39,11 @@ struct look {
  * number of a server. Returns how many of them are used. Blocks. */
 unsigned look_all(struct cli *cli, struct look *out);
 
+/* look_answers -- whether the server answers: it may still refuse its numbers to this client's tenant. look_why -- why
+ * it does not. */
+bool look_answers(const struct look *l);
+const char *look_why(const struct look *l);
+
 /* look_percent -- part of whole, in percent, into buf; "-": of nothing. Returns buf. */
 const char *look_percent(uint64_t part, uint64_t whole, char buf[16]);
 

@@ -26,12 +26,12 @@ struct cli_options {
 	const char *file, *output;
 	struct kv_opt_security security;
 	struct kv_opt_seal seal;
-	bool all, shards; /* of stat */
-	bool json;        /* of stat, cluster, namespaces, drain, events */
-	uint64_t watch_ns;
-	uint64_t interval_ns;
-	bool once; /* of top, events */
-	bool fresh;
+	bool all, shards;            /* of stat */
+	bool json;                   /* of stat, cluster, namespaces, tenants, drain, events */
+	uint64_t watch_ns;           /* of stat: time between two looks; 0: one look */
+	uint64_t interval_ns;        /* of top: time between two looks */
+	bool once;                   /* of top, events */
+	bool fresh;                  /* of events: only new ones */
 	struct kv_opt_strings since; /* of events */
 	uint32_t drain_sec;
 	uint64_t drain_mb;

@@ -11,15 +11,11 @@
 
 enum { ROOM = 4096 }; /* namespaces of a server */
 
+#define USED_NS 1000000000ull /* of a look before a clear */
+
 static const char *shown(const char *name, char *buf, size_t cap)
 {
 	return name[0] ? kv_utf8_text(name, strlen(name), buf, cap) : "(default)";
-}
-
-/* Why a server does not answer. */
-static const char *why_of(const struct look *l)
-{
-	return l->info.why[0] ? l->info.why : l->info.name;
 }
 
 /* ---- clear ---- */
@@ -37,27 +33,54 @@ static bool meant(const char *name)
 	return yes;
 }
 
+/* Whether a server has values of the namespace, or a GET has named it; or cannot be asked. Opening the pool has made
+ * the namespace, so its name is in each list. */
+static bool used(struct cli *cli, const char *name)
+{
+	struct kvc_namespace *all = calloc(ROOM, sizeof(*all));
+	bool yes = !all;
+	for (unsigned server = 0; !yes && server < LOOK_MAX; server++) {
+		struct kvc_call call = {.size = sizeof(call), .server = server, .timeout_ns = USED_NS};
+		struct kvc_server_info info = {.size = sizeof(info)};
+		int n = kvc_server_info(cli->pool, 0, server, &info);
+		if (n == -KV_ENOTFOUND)
+			continue;
+		if (n < 0)
+			break;
+		n = info.state == KVC_SERVER_UP ? kvc_namespaces(cli->pool, all, ROOM, &call) : -KV_EPEERDOWN;
+		yes = n < 0;
+		for (int i = 0; i < KV_MIN(n, (int)ROOM); i++)
+			yes |= strcmp(all[i].name, name) == 0 && (all[i].blocks || all[i].tier_bytes || all[i].gets);
+	}
+	free(all);
+	return yes;
+}
+
 int clear_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	static struct look looks[LOOK_MAX];
 	char text[4 * KVC_NAMESPACE_MAX + 1], down[256] = "";
-	const char *name = shown(cli->opt->space ? cli->opt->space : "", text, sizeof(text));
+	const char *space = cli->opt->space ? cli->opt->space : "", *name = shown(space, text, sizeof(text));
 	uint64_t generation = 0;
+	bool empty;
 	unsigned n;
 	int rc;
 	if (line->prompt && isatty(STDIN_FILENO) && !meant(name)) {
 		kv_fail(err, -KV_ECANCELED, "nothing was cleared");
 		return CLI_FAILED;
 	}
+	empty = !used(cli, space);
 	rc = kvc_namespace_clear(cli->pool, &generation, NULL);
 	if (rc == 0) {
-		printf("namespace %s is cleared: generation %" PRIu64 "\n", name, generation);
+		printf("namespace %s is cleared: generation %" PRIu64 "%s\n", name, generation,
+		       empty ? ", but it was empty, and no GET has asked for it: kv-client namespaces lists the others"
+			     : "");
 		return CLI_OK;
 	}
 	n = look_all(cli, looks);
 	for (unsigned i = 0; i < n && !down[0]; i++)
 		if (looks[i].known && looks[i].info.state != KVC_SERVER_UP)
-			snprintf(down, sizeof(down), "; %.200s", why_of(&looks[i]));
+			snprintf(down, sizeof(down), "; %.200s", look_why(&looks[i]));
 	kv_fail(err, rc, "clear: %s: not every server has cleared the namespace; run it again when all answer%s",
 		kv_strerror(rc), down);
 	return CLI_FAILED;
@@ -95,15 +118,10 @@ static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t
 		to->bytes += from[i].bytes;
 		to->gets += from[i].gets;
 		to->hits += from[i].hits;
+		to->tier_bytes += from[i].tier_bytes;
 	}
 	qsort(s->all, s->count, sizeof(*s->all), by_name);
 	return 0;
-}
-
-/* A server that answers may still refuse its numbers to this client's tenant. */
-static bool answers(const struct look *l)
-{
-	return l->known && (l->code >= 0 || l->code == -KV_EDENIED);
 }
 
 /* Returns how many servers do not answer, or a code; *err names one of them. */
@@ -115,12 +133,12 @@ static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err
 	int silent = 0, rc = of_one ? 0 : -KV_ENOMEM;
 	for (unsigned i = 0; i < n && rc == 0; i++) {
 		struct kvc_call call = {.size = sizeof(call), .server = i};
-		int count = answers(&looks[i]) ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
-		if (looks[i].known && (!answers(&looks[i]) || count < 0)) {
+		int count = look_answers(&looks[i]) ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
+		if (looks[i].known && (!look_answers(&looks[i]) || count < 0)) {
 			silent++;
 			kv_fail(err, looks[i].code < 0 ? looks[i].code : count,
 				"namespaces: those of %d server%s are missing: %s", silent, kv_plural((unsigned)silent),
-				why_of(&looks[i]));
+				look_why(&looks[i]));
 		}
 		if (count > 0)
 			rc = spaces_add(out, of_one, KV_MIN((size_t)count, (size_t)ROOM));
@@ -131,12 +149,14 @@ static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err
 
 static void table_print(const struct spaces *s)
 {
-	char text[4 * KVC_NAMESPACE_MAX + 1], bytes[32], hits[16];
-	printf("%10s %10s %10s %12s %6s  %s\n", "GENERATION", "VALUES", "MEM", "GETS", "HIT%", "NAMESPACE");
+	char text[4 * KVC_NAMESPACE_MAX + 1], bytes[32], tier[32], hits[16];
+	printf("%10s %10s %10s %10s %12s %6s  %s\n", "GENERATION", "VALUES", "MEM", "TIER", "GETS", "HIT%",
+	       "NAMESPACE");
 	for (size_t i = 0; i < s->count; i++) {
 		const struct kvc_namespace *n = &s->all[i];
-		printf("%10" PRIu64 " %10" PRIu64 " %10s %12" PRIu64 " %6s  %s\n", n->generation, n->blocks,
-		       kv_size_format(n->bytes, bytes, sizeof(bytes)), n->gets, look_percent(n->hits, n->gets, hits),
+		printf("%10" PRIu64 " %10" PRIu64 " %10s %10s %12" PRIu64 " %6s  %s\n", n->generation, n->blocks,
+		       kv_size_format(n->bytes, bytes, sizeof(bytes)),
+		       kv_size_format(n->tier_bytes, tier, sizeof(tier)), n->gets, look_percent(n->hits, n->gets, hits),
 		       shown(n->name, text, sizeof(text)));
 	}
 }
@@ -146,10 +166,11 @@ static int json_print(const struct spaces *s, struct kv_error *err)
 	json_t *list = json_array(), *all = json_pack("{s:o}", "namespaces", list);
 	for (size_t i = 0; i < s->count; i++) {
 		const struct kvc_namespace *n = &s->all[i];
-		json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "name", n->name, "generation",
-						      (json_int_t)n->generation, "values", (json_int_t)n->blocks,
-						      "bytes", (json_int_t)n->bytes, "gets", (json_int_t)n->gets,
-						      "hits", (json_int_t)n->hits));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", n->name, "generation",
+						(json_int_t)n->generation, "values", (json_int_t)n->blocks, "bytes",
+						(json_int_t)n->bytes, "tier_bytes", (json_int_t)n->tier_bytes, "gets",
+						(json_int_t)n->gets, "hits", (json_int_t)n->hits));
 	}
 	return file_json(all, "namespaces", err);
 }

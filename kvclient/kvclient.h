@@ -911,8 +911,9 @@ enum {
  * but reaches its server later.
  *   Every server of the cluster must confirm. If one does not, the call returns its code, and the others have cleared;
  * call again until it returns 0. A server that is down might be reachable for other clients, with its values, so the
- * call does not succeed without it; once the server has left the view, it counts no more. out_generation: the new
- * generation; NULL: not needed.
+ * call does not succeed without it; once the server has left the view, it counts no more. A name that nobody has used
+ * is a namespace without values, and is cleared like any other; kvc_namespaces shows whether one has values.
+ * out_generation: the new generation; NULL: not needed.
  * Parks: yes. Thread: worker. Returns 0 or a code.
  * Errors: also the server codes.
  *   -KV_ELEFT      a server has said goodbye, and is not back */
@@ -926,7 +927,8 @@ struct kvc_namespace {
 	uint64_t generation;
 	uint64_t blocks, bytes; /* stored, with those of earlier generations whose memory is not freed yet */
 	uint64_t gets, hits;
-	uint64_t reserved[4];
+	uint64_t tier_bytes; /* of values of this generation on the tier */
+	uint64_t reserved[3];
 };
 
 /* kvc_namespaces_await -- list the namespaces of call->server, at most max, by name. kvc_namespaces is for hosts, with
@@ -937,6 +939,33 @@ struct kvc_namespace {
 KVC_API int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, unsigned max,
 				 const struct kvc_call *call);
 KVC_API int kvc_namespaces(struct kvc_pool *pool, struct kvc_namespace *out, unsigned max, const struct kvc_call *call);
+
+/* ---- tenants ---- */
+
+/* A tenant at one server (kv-server --tenants). Limits are the server's; UINT64_MAX: none. Counters begin when the
+ * server first reads of the tenant. */
+struct kvc_tenant {
+	char name[72];
+	uint64_t listed; /* 0: removed from the server's table; its values are being freed */
+	uint64_t memory_bytes, memory_share, memory_cap;
+	uint64_t tier_bytes, tier_cap;
+	uint64_t pinned_bytes, pins_cap;
+	uint64_t requests, requests_max; /* GETs and PUTs in flight */
+	uint64_t read_bytes, read_rate;  /* by GETs: in all; at most a second */
+	uint64_t sessions, namespaces;   /* open sessions; namespaces that it is charged for */
+	uint64_t evictions, refused;     /* values evicted; requests and values beyond a limit */
+	uint64_t reserved[8];
+};
+
+/* kvc_tenants_await -- list the tenants of call->server, at most max, by name: all of them for a client that may read
+ * all namespaces, else its own. 0: the server runs without --tenants. kvc_tenants is for hosts, with the loop codes as
+ * well.
+ * Parks: yes. Thread: worker. Owner: out is the caller's; NULL with max 0: only count.
+ * Returns how many there are, which may be more than max; or a code.
+ * Errors: as kvc_ping_await. */
+KVC_API int kvc_tenants_await(struct kvc_client *client, struct kvc_tenant *out, unsigned max,
+			      const struct kvc_call *call);
+KVC_API int kvc_tenants(struct kvc_pool *pool, struct kvc_tenant *out, unsigned max, const struct kvc_call *call);
 
 /* ---- sessions of logical clients ----
  * Each client has a session of its own at every server. A program that serves many users may open more, one for each

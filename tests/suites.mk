@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # suites.mk -- what the tests are made of, and the suites; `make help` lists them. Included by the Makefile. tests/README.md says which is for what.
 
-$(addprefix $(B)/tests/integration/,embedder exists_time): $(B)/tests/integration/%: tests/integration/%.c $(B)/libkvrail.so.0 $(HEADERS)
+$(addprefix $(B)/tests/integration/,embedder exists_time tenant_sessions): $(B)/tests/integration/%: tests/integration/%.c $(B)/libkvrail.so.0 $(HEADERS)
 	$(call embedding,/../..)
 
 # Tests: tests/LAYER/test_*.c, each one a cmocka program that speaks TAP; `needs_LAYER` says what it links.
@@ -138,7 +138,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(B)/tests/sim/seeds $(PORT) $(addprefix $(B)/tests/integration/,embedder exists_time) $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
+tests: $(TESTS) $(B)/tests/sim/seeds $(PORT) $(addprefix $(B)/tests/integration/,embedder exists_time tenant_sessions) $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 

@@ -8,12 +8,21 @@
 #include "wire/record.h"
 
 /* Bytes of a body before its variable part, and of parts of that. */
-enum { GET_FIXED = 32, COUNTED_FIXED = 8, TOMBS_FIXED = 16, SPACES_FIXED = 24, LEASE_SIZE = 24, TOMB_SIZE = 16 };
+enum {
+	GET_FIXED = 32,
+	COUNTED_FIXED = 8,
+	TOMBS_FIXED = 16,
+	SPACES_FIXED = 24,
+	TENANTS_FIXED = 16,
+	LEASE_SIZE = 24,
+	TOMB_SIZE = 16
+};
 
-/* A packed namespace: the length of its name, the name, five numbers. */
-enum { SPACE_NAME = 8, SPACE_NUMBERS = SPACE_NAME + KV_SPACE_MAX };
+/* A packed namespace or tenant: the length of its name and flags, four bytes each; the name; numbers. */
+enum { ROW_FLAGS = 4, ROW_NAME = 8, ROW_NUMBERS = ROW_NAME + KV_SPACE_MAX, TENANT_LISTED = 1 };
 
-_Static_assert(SPACE_NUMBERS + 5 * 8 == WIRE_SPACE_BYTES, "a packed namespace");
+_Static_assert(ROW_NUMBERS + 6 * 8 == WIRE_SPACE_BYTES, "a packed namespace");
+_Static_assert(ROW_NUMBERS + 15 * 8 == WIRE_TENANT_BYTES, "a packed tenant");
 
 /* A pair of STAT. */
 enum { PAIR_ID = 0, PAIR_ZERO = 4, PAIR_VALUE = 8, PAIR_SIZE = 16 };
@@ -26,6 +35,9 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TOMBS_FIXED + WIRE_TOMBS_
 	       "TOMBS fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + SPACES_FIXED + WIRE_SPACES_MAX * WIRE_SPACE_BYTES <= KV_MSG_MAX,
 	       "SPACES fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TENANTS_FIXED + WIRE_TENANTS_MAX * WIRE_TENANT_BYTES <=
+		       KV_MSG_MAX,
+	       "TENANTS fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + COUNTED_FIXED + 3 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
 	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
@@ -50,6 +62,7 @@ static const struct {
 	[WIRE_TOMBS] = {TOMBS_FIXED, WIRE_TOMBS_LATER},
 	[WIRE_CLEAR] = {8, WIRE_CLEAR_RAISE},
 	[WIRE_SPACES] = {SPACES_FIXED, 0},
+	[WIRE_TENANTS] = {TENANTS_FIXED, 0},
 };
 /* clang-format on */
 
@@ -79,16 +92,16 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	return reserved == 0;
 }
 
-/* Names are what kv_space_check allows, and padded with zeros. */
-static bool spaces_valid(const uint8_t *spaces, uint32_t count)
+/* Names are what kv_space_check allows, and padded with zeros. flags: those allowed. */
+static bool rows_valid(const uint8_t *rows, uint32_t count, size_t bytes, uint32_t flags)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		const uint8_t *p = spaces + (size_t)i * WIRE_SPACE_BYTES;
-		uint64_t len = kv_get64(p);
-		if (len > KV_SPACE_MAX || !kv_space_check(p + SPACE_NAME, (size_t)len))
+		const uint8_t *p = rows + i * bytes;
+		uint32_t len = kv_get32(p);
+		if (len > KV_SPACE_MAX || !kv_space_check(p + ROW_NAME, len) || kv_get32(p + ROW_FLAGS) & ~flags)
 			return false;
-		for (uint64_t k = len; k < KV_SPACE_MAX; k++)
-			if (p[SPACE_NAME + k])
+		for (uint32_t k = len; k < KV_SPACE_MAX; k++)
+			if (p[ROW_NAME + k])
 				return false;
 	}
 	return true;
@@ -127,6 +140,8 @@ static bool lengths_valid(const struct wire_reply *r)
 		return r->tombs.count <= WIRE_TOMBS_MAX;
 	case WIRE_SPACES:
 		return r->spaces.count <= WIRE_SPACES_MAX;
+	case WIRE_TENANTS:
+		return r->tenants.count <= WIRE_TENANTS_MAX;
 	default:
 		return true;
 	}
@@ -141,7 +156,9 @@ static bool contents_valid(const struct wire_reply *r)
 	if (r->type == WIRE_STAT)
 		return pairs_valid(r->stat.pairs, r->stat.count);
 	if (r->type == WIRE_SPACES)
-		return spaces_valid(r->spaces.spaces, r->spaces.count);
+		return rows_valid(r->spaces.spaces, r->spaces.count, WIRE_SPACE_BYTES, 0);
+	if (r->type == WIRE_TENANTS)
+		return rows_valid(r->tenants.tenants, r->tenants.count, WIRE_TENANT_BYTES, TENANT_LISTED);
 	return true;
 }
 
@@ -211,6 +228,15 @@ WIRE_INLINE void spaces_walk(struct wire_walk *w, struct wire_reply *r)
 	wire_span(w, &r->spaces.spaces, (size_t)r->spaces.count * WIRE_SPACE_BYTES);
 }
 
+WIRE_INLINE void tenants_walk(struct wire_walk *w, struct wire_reply *r)
+{
+	wire_u64(w, &r->tenants.next);
+	wire_count(w, &r->tenants.count);
+	wire_zero16(w);
+	wire_zero32(w);
+	wire_span(w, &r->tenants.tenants, (size_t)r->tenants.count * WIRE_TENANT_BYTES);
+}
+
 WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 {
 	switch (r->type) {
@@ -255,6 +281,9 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 	case WIRE_SPACES:
 		spaces_walk(w, r);
 		break;
+	case WIRE_TENANTS:
+		tenants_walk(w, r);
+		break;
 	default: /* PIN has no body */
 		break;
 	}
@@ -280,6 +309,8 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 		n += r->tombs.count * TOMB_SIZE;
 	if (r->type == WIRE_SPACES)
 		n += r->spaces.count * WIRE_SPACE_BYTES;
+	if (r->type == WIRE_TENANTS)
+		n += r->tenants.count * WIRE_TENANT_BYTES;
 	return n;
 }
 
@@ -331,7 +362,7 @@ int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
 	return 1;
 }
 
-/* ---- packed pairs and tombstones ---- */
+/* ---- packed pairs, tombstones, rows ---- */
 
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value)
 {
@@ -362,25 +393,63 @@ void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out
 	*out_touched = age & TOMB_TOUCHED;
 }
 
+static uint8_t *row_name_put(uint8_t *p, const char *name, uint32_t flags)
+{
+	uint32_t len = (uint32_t)strlen(name);
+	memset(p, 0, ROW_NUMBERS);
+	kv_put32(p, len);
+	kv_put32(p + ROW_FLAGS, flags);
+	memcpy(p + ROW_NAME, name, len);
+	return p + ROW_NUMBERS;
+}
+
+static const uint8_t *row_name(const uint8_t *p, char out[KV_SPACE_MAX + 1])
+{
+	memcpy(out, p + ROW_NAME, KV_SPACE_MAX);
+	out[KV_SPACE_MAX] = 0;
+	return p + ROW_NUMBERS;
+}
+
 void wire_space_put(uint8_t *spaces, uint32_t i, const struct wire_space *space)
 {
-	const uint64_t number[] = {space->generation, space->blocks, space->bytes, space->gets, space->hits};
-	uint8_t *p = spaces + (size_t)i * WIRE_SPACE_BYTES;
-	memset(p, 0, SPACE_NUMBERS);
-	kv_put64(p, strlen(space->name));
-	memcpy(p + SPACE_NAME, space->name, strlen(space->name));
+	const uint64_t number[] = {space->generation, space->blocks, space->bytes,
+				   space->tier_bytes, space->gets,   space->hits};
+	uint8_t *p = row_name_put(spaces + (size_t)i * WIRE_SPACE_BYTES, space->name, 0);
 	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		kv_put64(p + SPACE_NUMBERS + 8 * (size_t)k, number[k]);
+		kv_put64(p + 8 * (size_t)k, number[k]);
 }
 
 void wire_space(const uint8_t *spaces, uint32_t i, struct wire_space *out)
 {
-	const uint8_t *p = spaces + (size_t)i * WIRE_SPACE_BYTES;
-	uint64_t *const number[] = {&out->generation, &out->blocks, &out->bytes, &out->gets, &out->hits};
-	memcpy(out->name, p + SPACE_NAME, KV_SPACE_MAX);
-	out->name[KV_SPACE_MAX] = 0;
+	const uint8_t *p = row_name(spaces + (size_t)i * WIRE_SPACE_BYTES, out->name);
+	uint64_t *const number[] = {&out->generation, &out->blocks, &out->bytes,
+				    &out->tier_bytes, &out->gets,   &out->hits};
 	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		*number[k] = kv_get64(p + SPACE_NUMBERS + 8 * (size_t)k);
+		*number[k] = kv_get64(p + 8 * (size_t)k);
+}
+
+/* In the order of the protocol. */
+#define TENANT_NUMBERS(t)                                                                                              \
+	{&(t)->bytes,     &(t)->share,    &(t)->cap,    &(t)->tier_bytes,   &(t)->tier_cap,                            \
+	 &(t)->pinned,    &(t)->pins_cap, &(t)->active, &(t)->requests_max, &(t)->read_bytes,                          \
+	 &(t)->read_rate, &(t)->sessions, &(t)->spaces, &(t)->evicted,      &(t)->denied}
+
+void wire_tenant_put(uint8_t *tenants, uint32_t i, const struct wire_tenant *tenant)
+{
+	const uint64_t *const number[] = TENANT_NUMBERS(tenant);
+	uint8_t *p =
+		row_name_put(tenants + (size_t)i * WIRE_TENANT_BYTES, tenant->name, tenant->listed ? TENANT_LISTED : 0);
+	for (unsigned k = 0; k < KV_COUNT(number); k++)
+		kv_put64(p + 8 * (size_t)k, *number[k]);
+}
+
+void wire_tenant(const uint8_t *tenants, uint32_t i, struct wire_tenant *out)
+{
+	const uint8_t *row = tenants + (size_t)i * WIRE_TENANT_BYTES, *p = row_name(row, out->name);
+	uint64_t *const number[] = TENANT_NUMBERS(out);
+	out->listed = kv_get32(row + ROW_FLAGS) & TENANT_LISTED;
+	for (unsigned k = 0; k < KV_COUNT(number); k++)
+		*number[k] = kv_get64(p + 8 * (size_t)k);
 }
 
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value)

@@ -43,6 +43,7 @@ static const struct {
 	[WIRE_PROVE] = {8, 0, false},
 	[WIRE_CLEAR] = {8, WIRE_CLEAR_RAISE, false},
 	[WIRE_SPACES] = {8, 0, false},
+	[WIRE_TENANTS] = {8, 0, false},
 };
 /* clang-format on */
 
@@ -274,6 +275,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 		break;
 	case WIRE_TOMBS:
 	case WIRE_SPACES:
+	case WIRE_TENANTS:
 		wire_u64(w, &r->tombs.from);
 		break;
 	case WIRE_SESSION:

@@ -45,8 +45,10 @@ enum {
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
 	WIRE_RELEASE_MAX = 128,
 	WIRE_TOMBS_MAX = 200,
-	WIRE_SPACES_MAX = 34,
-	WIRE_SPACE_BYTES = 112,                                                    /* of a packed namespace */
+	WIRE_SPACES_MAX = 33,
+	WIRE_TENANTS_MAX = 20,
+	WIRE_SPACE_BYTES = 120,                                                    /* of a packed namespace */
+	WIRE_TENANT_BYTES = 192,                                                   /* of a packed tenant */
 	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member */
 };
 
@@ -63,9 +65,10 @@ enum wire_type {
 	WIRE_TOMBS = 10,
 	WIRE_CLEAR = 11,   /* advances the generation of the session's namespace */
 	WIRE_SPACES = 12,  /* lists namespaces */
-	WIRE_SESSION = 13, /* among requests; no reply */
-	WIRE_RELEASE = 14, /* returns leases: no reply, no credit */
-	WIRE_PROVE = 15,   /* proves the client's address: no reply, no credit */
+	WIRE_TENANTS = 13, /* lists tenants */
+	WIRE_SESSION = 14, /* among requests; no reply */
+	WIRE_RELEASE = 15, /* returns leases: no reply, no credit */
+	WIRE_PROVE = 16,   /* proves the client's address: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
@@ -220,7 +223,7 @@ struct wire_request {
 		} ping;
 		struct {
 			uint64_t from; /* 0 at first, then `next` of the last reply */
-		} tombs;               /* also of SPACES */
+		} tombs;               /* also of SPACES and TENANTS */
 		struct {
 			uint64_t generation; /* the least one afterwards */
 		} clear;
@@ -303,6 +306,11 @@ struct wire_reply {
 			uint32_t count;
 			const uint8_t *spaces; /* see wire_space */
 		} spaces;
+		struct {
+			uint64_t next; /* 0: these are the last ones */
+			uint32_t count;
+			const uint8_t *tenants; /* see wire_tenant */
+		} tenants;
 	};
 };
 
@@ -357,14 +365,27 @@ void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out
 /* A namespace of a shard, as SPACES lists it. */
 struct wire_space {
 	char name[KV_SPACE_MAX + 1];
-	uint64_t generation, blocks, bytes, gets,
-		hits; /* blocks, bytes: with those of earlier generations not freed yet
-		       */
+	/* blocks, bytes: with those of earlier generations not freed yet; tier_bytes: of this generation */
+	uint64_t generation, blocks, bytes, tier_bytes, gets, hits;
 };
 
 /* wire_space_put, wire_space -- packed namespace i. */
 void wire_space_put(uint8_t *spaces, uint32_t i, const struct wire_space *space);
 void wire_space(const uint8_t *spaces, uint32_t i, struct wire_space *out);
+
+/* A tenant of a shard, as TENANTS lists it. The limits are the shard's parts; UINT64_MAX: none. */
+struct wire_tenant {
+	char name[KV_SPACE_MAX + 1];
+	bool listed; /* in the present table */
+	uint64_t bytes, share, cap, tier_bytes, tier_cap, pinned, pins_cap;
+	uint64_t active, requests_max;  /* requests in flight */
+	uint64_t read_bytes, read_rate; /* by GETs, so far; a second at most */
+	uint64_t sessions, spaces, evicted, denied;
+};
+
+/* wire_tenant_put, wire_tenant -- packed tenant i. */
+void wire_tenant_put(uint8_t *tenants, uint32_t i, const struct wire_tenant *tenant);
+void wire_tenant(const uint8_t *tenants, uint32_t i, struct wire_tenant *out);
 
 /* wire_frame_room -- bytes left in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)

@@ -36,6 +36,7 @@ struct call_args {
 	struct kc_tombs *tombs;
 	struct kc_spaces *spaces;
 	struct kvc_namespace *namespaces;
+	struct kvc_tenant *tenants;
 	uint64_t *generation;
 	uint64_t from;
 	struct kvc_stat_item *stats;
@@ -125,6 +126,7 @@ ON_CLIENT(do_tombs, kc_tombs_await(c, a->from, a->tombs, args_call(c, a)))
 ON_CLIENT(do_spaces, kc_spaces_await(c, a->from, a->spaces, args_call(c, a)))
 ON_CLIENT(do_clear, kvc_namespace_clear_await(c, a->generation, args_call(c, a)))
 ON_CLIENT(do_namespaces, kvc_namespaces_await(c, a->namespaces, a->n, args_call(c, a)))
+ON_CLIENT(do_tenants, kvc_tenants_await(c, a->tenants, a->n, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
@@ -395,6 +397,11 @@ int kvc_namespace_clear(struct kvc_pool *pool, uint64_t *out_generation, const s
 int kvc_namespaces(struct kvc_pool *pool, struct kvc_namespace *out, unsigned max, const struct kvc_call *call)
 {
 	return (int)on_some_client(pool, do_namespaces, &(struct call_args){.namespaces = out, .n = max, .call = call});
+}
+
+int kvc_tenants(struct kvc_pool *pool, struct kvc_tenant *out, unsigned max, const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_tenants, &(struct call_args){.tenants = out, .n = max, .call = call});
 }
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)

@@ -142,9 +142,10 @@ struct kc_req {
 		struct {
 			uint64_t generation;
 		} clear;
-		struct kc_stats *stat;
-		struct kc_tombs *tombs;   /* likewise */
-		struct kc_spaces *spaces; /* likewise */
+		struct kc_stats *stat;      /* the caller's, set before submitting */
+		struct kc_tombs *tombs;     /* likewise */
+		struct kc_spaces *spaces;   /* likewise */
+		struct kc_tenants *tenants; /* likewise */
 	} reply;
 };
 
@@ -161,6 +162,13 @@ struct kc_spaces {
 	uint64_t next, floor; /* as in a reply */
 	unsigned count;
 	struct wire_space space[WIRE_SPACES_MAX];
+};
+
+/* Tenants of a shard. */
+struct kc_tenants {
+	uint64_t next; /* as in a reply */
+	unsigned count;
+	struct wire_tenant tenant[WIRE_TENANTS_MAX];
 };
 
 /* Bits of the states that may follow each. */

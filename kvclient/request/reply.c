@@ -178,6 +178,18 @@ static int take_spaces(struct kc_req *r, const struct wire_reply *p)
 	return 0;
 }
 
+static int take_tenants(struct kc_req *r, const struct wire_reply *p)
+{
+	struct kc_tenants *t = r->reply.tenants;
+	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
+		return wire_status_error(p->status);
+	t->next = p->tenants.next;
+	t->count = p->tenants.count;
+	for (uint32_t i = 0; i < p->tenants.count; i++)
+		wire_tenant(p->tenants.tenants, i, &t->tenant[i]);
+	return 0;
+}
+
 /* The turn began before the server's time: read the clock again. */
 static void clock_take(struct kc_link *l, uint64_t server_ns)
 {
@@ -202,6 +214,8 @@ static int take_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r,
 		return take_tombs(c, r, p);
 	case WIRE_SPACES:
 		return take_spaces(r, p);
+	case WIRE_TENANTS:
+		return take_tenants(r, p);
 	case WIRE_CLEAR:
 		r->reply.clear.generation = p->clear.generation;
 		break;

@@ -34,6 +34,8 @@ static int once_await(struct kc_node *n, const struct wire_request *wire, uint32
 		r->reply.tombs = into;
 	else if (wire->type == WIRE_SPACES)
 		r->reply.spaces = into;
+	else if (wire->type == WIRE_TENANTS)
+		r->reply.tenants = into;
 	else
 		r->reply.stat = into;
 	asked_ns = loop_turn_now(c->loop);

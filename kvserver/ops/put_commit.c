@@ -29,7 +29,7 @@ bool put_space(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	const struct space *sp = l->session->space;
 	if (KV_UNLIKELY(q->put.space > sp->generation)) {
 		/* The clear that its client has heard of is still on its way here. */
-		if (!session_allows(l->session, WIRE_CLEAR))
+		if (!session_allows(l->session, WIRE_CLEAR) || !session_may_raise(l->session, q->put.space))
 			return true;
 		store_space_advance(&l->attachment->shard->store, l->session->space, q->put.space, now_ns);
 	}

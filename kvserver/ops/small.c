@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, CLEAR, SPACES, PING.
+/* small.c -- requests answered immediately: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, CLEAR, SPACES, TENANTS, PING.
  *
  * Pins protect from eviction, not from DELETE. A DELETE is remembered (store/tombs.h), even of an unknown key, since a
  * copy of the value may be on its way; so is a TOUCH that shortens a life, or asks for it (WIRE_TOUCH_MARK). Requests
@@ -215,6 +215,11 @@ void clear_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct shard *s = l->attachment->shard;
 	struct space *sp = l->session->space;
 	struct wire_reply r = {.type = WIRE_CLEAR, .flags = q->flags, .id = q->id};
+	if (!session_may_raise(l->session, q->clear.generation)) {
+		r.status = WIRE_INVALID;
+		reply_put(l, &r, NULL);
+		return;
+	}
 	if (q->flags & WIRE_CLEAR_RAISE)
 		store_space_advance(&s->store, sp, q->clear.generation, now_ns);
 	else
@@ -242,6 +247,7 @@ void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		struct wire_space w = {.generation = sp->generation,
 				       .blocks = sp->blocks,
 				       .bytes = sp->bytes,
+				       .tier_bytes = sp->tier_bytes,
 				       .gets = sp->gets,
 				       .hits = sp->hits};
 		memcpy(w.name, sp->name, sizeof(w.name));
@@ -249,6 +255,41 @@ void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 			wire_space_put(packed, r.spaces.count++, &w);
 	}
 	r.spaces.next = at < t->count ? at : 0;
+	reply_put(l, &r, NULL);
+}
+
+/* A session learns of its own tenant, or of all: those of the present table, and former ones that still have values. */
+void tenants_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	const struct tenancy *y = &l->attachment->shard->store.tenancy;
+	const struct session *o = l->session;
+	uint8_t packed[WIRE_TENANTS_MAX * WIRE_TENANT_BYTES];
+	struct wire_reply r = {.type = WIRE_TENANTS, .id = q->id, .tenants = {.tenants = packed}};
+	uint64_t at = KV_MAX(q->tombs.from, 1ull); /* at[0] is of no tenant */
+	(void)now_ns;
+	for (; at < y->count && r.tenants.count < WIRE_TENANTS_MAX; at++) {
+		const struct tenant *t = y->at[at];
+		struct wire_tenant w = {.listed = t->listed,
+					.bytes = t->bytes,
+					.share = t->limit.share,
+					.cap = t->limit.cap,
+					.tier_bytes = t->tier_bytes,
+					.tier_cap = t->limit.tier,
+					.pinned = t->pinned,
+					.pins_cap = t->limit.pins,
+					.active = t->active,
+					.requests_max = t->limit.requests,
+					.read_bytes = t->read_bytes,
+					.read_rate = t->limit.read_rate,
+					.sessions = t->users,
+					.spaces = t->spaces,
+					.evicted = t->evicted,
+					.denied = t->denied};
+		memcpy(w.name, t->name, sizeof(w.name));
+		if (o->sees_all || t == o->tenant)
+			wire_tenant_put(packed, r.tenants.count++, &w);
+	}
+	r.tenants.next = at < y->count ? at : 0;
 	reply_put(l, &r, NULL);
 }
 

@@ -82,8 +82,9 @@ static void space_fail(int rc, struct kv_error *err)
 {
 	if (rc == -KV_EFULL)
 		kv_fail(err, rc,
-			"the server has %d namespaces with clients or values, as many as it can have: use one of them, "
-			"or clear one that is not needed and disconnect its clients",
+			"the server, or the client's tenant on it, has as many namespaces with clients or values as it "
+			"can have (%d together): use one of them, or clear one that is not needed and disconnect its "
+			"clients",
 			SPACES_MAX);
 	else if (rc == -KV_EDENIED)
 		kv_fail(err, rc, "the client's tenant has left the server's --tenants");

@@ -61,7 +61,7 @@ _Static_assert(WIRE_PROVE < 32, "a bit for each type");
 static uint32_t allowed_by(const struct grant *g)
 {
 	const uint32_t all = 1u << WIRE_STAT | 1u << WIRE_TOMBS;
-	uint32_t types = 1u << WIRE_PING | 1u << WIRE_SPACES | (g->reads_all ? all : 0);
+	uint32_t types = 1u << WIRE_PING | 1u << WIRE_SPACES | 1u << WIRE_TENANTS | (g->reads_all ? all : 0);
 	for (unsigned i = 0; i < KV_COUNT(allows); i++)
 		if (g->rights & allows[i].right)
 			types |= allows[i].types;
@@ -107,7 +107,7 @@ int session_space_begin(struct session *o, const struct grant *g)
 	o->space = &t->nowhere;
 	t->nowhere.generation = t->floor; /* as that of a namespace that begins */
 	if (g->rights)
-		rc = space_take(t, g->space, now_ns, &o->space);
+		rc = tenancy_space_take(&s->store, g->space, now_ns, &o->space);
 	if (rc) {
 		if (o->tenant)
 			o->tenant->users--;
@@ -118,7 +118,7 @@ int session_space_begin(struct session *o, const struct grant *g)
 	o->sees_all = g->reads_all;
 	o->space->users++;
 	o->space->used_ns = now_ns;
-	if (g->rights)
+	if (g->rights && session_may_raise(o, g->generation))
 		store_space_advance(&s->store, o->space, g->generation, now_ns);
 	return 0;
 }

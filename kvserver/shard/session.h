@@ -69,6 +69,15 @@ static inline bool session_allows(const struct session *o, uint8_t type)
 	return o->allowed >> type & 1;
 }
 
+/* session_may_raise -- whether a session may take its namespace to this generation. A tenant's own ones rise by clears;
+ * with the highest number at once it would void the numbers of all: forgotten namespaces leave theirs as the floor. */
+#define SESSION_RAISE_MAX (1ull << 32)
+static inline bool session_may_raise(const struct session *o, uint64_t generation)
+{
+	return !o->tenant || o->sees_all || generation <= o->space->generation ||
+	       generation - o->space->generation <= SESSION_RAISE_MAX;
+}
+
 int32_t session_check(struct session *o, const struct wire_request *q, uint64_t now_ns);
 void session_space_end(struct session *o);
 

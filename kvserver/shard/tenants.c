@@ -87,7 +87,10 @@ bool tenant_admits(struct session *o, const struct wire_request *q, uint64_t now
 void tenant_reads(struct session *o, uint64_t bytes, uint64_t now_ns)
 {
 	struct tenant *t = o->tenant;
-	if (!t || t->limit.read_rate == UINT64_MAX)
+	if (!t)
+		return;
+	t->read_bytes += bytes;
+	if (t->limit.read_rate == UINT64_MAX)
 		return;
 	t->read_free_ns = KV_MAX(t->read_free_ns, now_ns - KV_MIN(now_ns, (uint64_t)READ_BURST_NS)) +
 			  (uint64_t)((double)bytes * 1e9 / (double)t->limit.read_rate);

@@ -36,9 +36,10 @@ static PyObject *space_dict(const struct kvc_namespace *s)
 	PyObject *dict;
 	if (!name)
 		return NULL;
-	dict = Py_BuildValue("{sOsKsKsKsKsK}", "name", name, "generation", (unsigned long long)s->generation, "blocks",
-			     (unsigned long long)s->blocks, "bytes", (unsigned long long)s->bytes, "gets",
-			     (unsigned long long)s->gets, "hits", (unsigned long long)s->hits);
+	dict = Py_BuildValue("{sOsKsKsKsKsKsK}", "name", name, "generation", (unsigned long long)s->generation,
+			     "blocks", (unsigned long long)s->blocks, "bytes", (unsigned long long)s->bytes, "gets",
+			     (unsigned long long)s->gets, "hits", (unsigned long long)s->hits, "tier_bytes",
+			     (unsigned long long)s->tier_bytes);
 	Py_DECREF(name);
 	return dict;
 }

@@ -57,6 +57,11 @@ static void touch_reply(const struct wire_reply *r)
 		wire_space(r->spaces.spaces, i, &space);
 		sum += (unsigned)(strlen(space.name) + space.hits);
 	}
+	for (uint32_t i = 0; r->type == WIRE_TENANTS && i < r->tenants.count; i++) {
+		struct wire_tenant tenant;
+		wire_tenant(r->tenants.tenants, i, &tenant);
+		sum += (unsigned)(strlen(tenant.name) + tenant.denied + tenant.listed);
+	}
 	sum += (unsigned)wire_status_error(r->status);
 	(void)sum;
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tenants.sh -- kv-server --tenants: identities with their rights, a reload, a removed tenant, a cap under 64 writers, what is
-# refused, and whether a foreign key takes as long as a missing one.
+# tenants.sh -- kv-server --tenants: identities with their rights, of keys and of certificates, several over one connection; their
+# figures; a reload, a removed tenant, a cap under 64 writers, what is refused, and whether a foreign key takes as long as a missing one.
 . "$(dirname "$0")/lib.bash"
-plan 34
+plan 43
 for name in acme beta ops stranger; do "$build/kv-server" --make-psk "$scratch/$name.key" --identity "$name" >/dev/null; done
 "$build/kv-server" --make-psk "$scratch/acme2.key" --identity acme >/dev/null
 cat "$scratch"/{acme,acme2,beta,stranger,ops}.key >"$scratch/all.key" && chmod 600 "$scratch/all.key"
@@ -19,7 +19,7 @@ EOF
 	mv "$scratch/new.json" "$scratch/tenants.json"
 }
 table rwdpc
-start_server one --psk-file "$scratch/all.key" --tenants "$scratch/tenants.json" --events on --log-level info --http-addr 127.0.0.1:0 --http-insecure || exit 1
+start_server one --psk-file "$scratch/all.key" --tenants "$scratch/tenants.json" --session-keys "$scratch/beta.key" --events on --log-level info --http-addr 127.0.0.1:0 --http-insecure || exit 1
 log=$scratch/one.err
 url=$(sed -n 's/.*metrics and health on \([^ ]*\).*/\1/p' "$scratch/one.out" "$log" | head -n 1)
 as() { # IDENTITY NAMESPACE COMMAND...
@@ -47,6 +47,12 @@ check "who may not write" says 'authori' as acme public put q x
 check "nor delete" says 'authori' as acme public delete p
 check "a list of namespaces shows its own alone" eval 'as acme acme namespaces --json | json_is - "[n[\"name\"] for n in j[\"namespaces\"]] == [\"acme\"]"'
 check "one that may read all sees all" eval 'as ops "" namespaces --json | json_is - "{n[\"name\"] for n in j[\"namespaces\"]} >= {\"acme\", \"acme-model\", \"public\"}"'
+figures() { as "$1" "$2" tenants --interval 100ms --json | json_is - "$3"; }
+check "the tenants' figures, for one that may read all" figures ops "" "{t['name']: (t['memory_share'], t['memory_cap'], t['requests_max'], t['listed']) for t in j['tenants']} == {'acme': (0, 8 << 20, None, True), 'beta': (8 << 20, None, 64, True), 'ops': (0, None, None, True)} and [t['memory_bytes'] > 0 for t in j['tenants'] if t['name'] == 'beta'] == [True]"
+check "a tenant sees its own alone" figures acme acme "[t['name'] for t in j['tenants']] == ['acme'] and j['tenants'][0]['sessions'] >= 1"
+check "also where it has no rights" figures beta acme "[t['name'] for t in j['tenants']] == ['beta']"
+check "as a table" says '^ +[0-9.]+ [KM]iB .* acme$' as acme acme tenants --interval 100ms
+check "sessions over one connection have the rights of their own keys" "$build/tests/integration/tenant_sessions" "$server" "$scratch/acme.key" "$scratch/beta.key"
 check "the numbers of the server are for it alone" eval 'as ops "" stat >/dev/null && status 3 as acme acme stat'
 check "an unknown identity is refused, and told the way out" says 'tenants does not list' as stranger acme get k
 check "a session is in the log" logged 'audit_session .*tenant=beta namespace=acme rights=0'
@@ -104,6 +110,27 @@ check "its memory comes back" soon gone
 table rwdpc
 check "when it returns, nothing of its is there" eval 'hup "event=tenants_read" && soon as beta beta put new x && status 1 as beta beta get secret'
 check "without keys there are no tenants" says 'needs clients that prove' "$build/kv-server" --listen-addr 127.0.0.1:0 --tenants "$scratch/tenants.json"
+
+# ---- certificates ----
+scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1
+common_name() { openssl x509 -in "$scratch/certs/$1.pem" -noout -subject -nameopt multiline | sed -n 's/^ *commonName *= //p'; }
+python3 - "CN=$(common_name client)" "CN=$(common_name member)" >"$scratch/certs.json" <<'EOF'
+import json, sys
+print(json.dumps({"tenants": [{"name": "one", "identities": [sys.argv[1]], "namespaces": {"one": "rwdpc"}},
+                              {"name": "two", "identities": [sys.argv[2]], "namespaces": {"two": "rwdpc", "one": "r"}}]}))
+EOF
+main=$server
+start_server certs --cert "$scratch/certs/server.pem" --key "$scratch/certs/server.key" --ca "$scratch/certs/ca.pem" --tenants "$scratch/certs.json" --log-level info || exit 1
+holder() { # CERTIFICATE NAMESPACE COMMAND...
+	local who=$1 space=$2
+	shift 2
+	timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" --cert "$scratch/certs/$who.pem" --key "$scratch/certs/$who.key" --ca "$scratch/certs/ca.pem" --namespace "$space" --timeout 20 "$@"
+}
+check "the name of a certificate is an identity" eval 'holder client one put k mine && [ "$(holder member one get k)" = mine ]'
+check "with the rights of its tenant alone" eval 'says authori holder member one put k2 x && status 1 holder client two get k'
+check "the log has it" eval 'soon grep -q "audit_session .*tenant=two namespace=one rights=1" "$scratch/certs.err"'
+check "a certificate of no tenant is refused" says 'tenants does not list' holder revoked one get k
+server=$main
 
 # ---- time ----
 seq 0 999 | sed 's/.*/put k& x/' | as acme acme >/dev/null

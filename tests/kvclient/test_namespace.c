@@ -183,6 +183,8 @@ static void namespaces_are_listed(void **state)
 	assert_int_equal(n.blocks + n.bytes, 0);
 	assert_int_equal(n.generation, generation);
 	assert_int_equal(kvc_namespaces(a, NULL, 1, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_tenants(a, NULL, 1, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_tenants(a, NULL, 0, NULL), 0); /* the servers have none */
 	kvc_pool_close(&a);
 }
 

@@ -114,8 +114,109 @@ static void reading_has_a_rate(void **state)
 	assert_int_equal(status(WIRE_GET, "r"), WIRE_OK);
 	assert_int_equal(status(WIRE_GET, "r"), WIRE_BUSY);
 	assert_int_equal(rig_stat(WIRE_STAT_OVER_QUOTA), 1);
+	assert_int_equal(tenant()->active, 0);
+	take(", \"read_rate\": \"1GiB\""); /* the debt was one of the former rate */
+	assert_int_equal(status(WIRE_GET, "r"), WIRE_OK);
 	assert_int_equal(status(WIRE_PIN, "r"), WIRE_OK); /* what moves nothing goes on */
 	assert_int_equal(tenant()->active, 0);
+}
+
+/* The highest number would be the floor of everybody's namespaces once this one is forgotten. */
+static void a_generation_rises_by_clears(void **state)
+{
+	struct session *o = rig.attachment->sessions.at[0];
+	struct wire_request q = rig_request(WIRE_CLEAR, NULL);
+	uint64_t before = o->space->generation;
+	(void)state;
+	o->sees_all = false;
+	q.clear.generation = UINT64_MAX;
+	assert_int_equal(ask(&q)->status, WIRE_INVALID);
+	q = rig_request(WIRE_CLEAR, NULL);
+	q.flags = WIRE_CLEAR_RAISE;
+	q.clear.generation = before + SESSION_RAISE_MAX + 1;
+	assert_int_equal(ask(&q)->status, WIRE_INVALID);
+	rig_fill(rig_memory(0), MIB, 1);
+	q = rig_put("g", MIB, 0, MIB, kv_hash_block(rig_memory(0), MIB), WHOLE);
+	q.put.space = UINT64_MAX;
+	assert_int_equal(ask(&q)->status, WIRE_OK); /* as without the right to clear */
+	assert_int_equal(o->space->generation, before);
+	q = rig_request(WIRE_CLEAR, NULL);
+	q.clear.generation = before + 1;
+	assert_int_equal(ask(&q)->status, WIRE_OK);
+	assert_int_equal(o->space->generation, before + 1);
+}
+
+/* What TENANTS lists: a session's own tenant. */
+static void a_tenant_sees_its_figures(void **state)
+{
+	struct wire_request q = rig_request(WIRE_TENANTS, NULL);
+	struct session *o = rig.attachment->sessions.at[0];
+	const struct wire_reply *r;
+	struct wire_tenant t;
+	uint64_t before = tenant()->read_bytes; /* the tenant is that of the other tests */
+	(void)state;
+	take(", \"memory_cap\": \"3MiB\", \"memory_share\": \"2MiB\", \"pins_cap\": \"1MiB\", \"read_rate\": \"1GiB\"");
+	assert_int_equal(put("f1"), WIRE_OK);
+	assert_int_equal(status(WIRE_PIN, "f1"), WIRE_OK);
+	assert_int_equal(status(WIRE_GET, "f1"), WIRE_OK);
+	for (unsigned all = 0; all < 2; all++) {
+		o->sees_all = all;
+		q.id = rig_request(WIRE_PING, NULL).id;
+		r = ask(&q);
+		assert_int_equal(r->status, WIRE_OK);
+		assert_int_equal(r->tenants.count, 1);
+		assert_true(r->tenants.next == 0);
+		wire_tenant(r->tenants.tenants, 0, &t);
+		assert_string_equal(t.name, "t");
+		assert_true(t.listed);
+		assert_int_equal(t.bytes, MIB);
+		assert_int_equal(t.cap, 3 * MIB);
+		assert_int_equal(t.share, 2 * MIB);
+		assert_int_equal(t.pinned, MIB);
+		assert_int_equal(t.pins_cap, MIB);
+		assert_int_equal(t.read_bytes - before, MIB);
+		assert_int_equal(t.read_rate, 1 << 30);
+		assert_int_equal(t.active, 0);
+		assert_int_equal(t.sessions, 1);
+		assert_true(t.requests_max == UINT64_MAX && t.tier_cap == UINT64_MAX);
+	}
+	/* A session of nobody sees no tenant. */
+	rig.attachment->own.sees_all = false;
+	q.id = rig_request(WIRE_PING, NULL).id;
+	rig_send(&q);
+	rig_until(rig_find(q.id));
+	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
+	assert_int_equal(rig_find(q.id)->tenants.count, 0);
+}
+
+/* Requests beyond the limit are refused at once; those that end make room. */
+static void requests_have_a_limit(void **state)
+{
+	enum { MANY = 6 };
+	struct wire_request q[MANY + 1] = {{.type = WIRE_SESSION, .session.number = A}};
+	struct wire_frame frame = rig_frame();
+	unsigned busy = 0, ok = 0;
+	uint64_t before;
+	(void)state;
+	rig.attachment->sessions.at[0]->credits = RIG_CREDITS;
+	take(", \"requests_max\": 2");
+	before = tenant()->denied;
+	assert_int_equal(put("q"), WIRE_OK);
+	for (unsigned i = 1; i <= MANY; i++) {
+		q[i] = rig_get("q", 0, MIB);
+		q[i].flags = WIRE_GET_CHECK; /* over several turns */
+	}
+	rig_send_records(&frame, q, MANY + 1);
+	for (unsigned i = 1; i <= MANY; i++) {
+		rig_until(rig_find(q[i].id));
+		busy += rig_find(q[i].id)->status == WIRE_BUSY;
+		ok += rig_find(q[i].id)->status == WIRE_OK;
+	}
+	assert_int_equal(ok, 2);
+	assert_int_equal(busy, MANY - 2);
+	assert_int_equal(tenant()->denied - before, MANY - 2);
+	rig_until(tenant()->active == 0);
+	assert_int_equal(status(WIRE_GET, "q"), WIRE_OK);
 }
 
 #define LIMITS_TEST(name) cmocka_unit_test_setup_teardown(name, open_session, rig_close)
@@ -126,6 +227,9 @@ int main(void)
 		LIMITS_TEST(memory_has_a_cap_that_another_table_changes),
 		LIMITS_TEST(pins_have_a_limit),
 		LIMITS_TEST(reading_has_a_rate),
+		LIMITS_TEST(a_generation_rises_by_clears),
+		LIMITS_TEST(a_tenant_sees_its_figures),
+		LIMITS_TEST(requests_have_a_limit),
 	};
 	return cmocka_run_group_tests(tests, rig_up, rig_down);
 }

@@ -27,8 +27,13 @@ const struct wire_frame golden_frame = {
 static const uint8_t digests[] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x18, 0x17, 0x16, 0x15,
 				  0x14, 0x13, 0x12, 0x11, 0,    0,    0,    0,    0,    0,    0,    0x80};
 static const uint8_t one_tomb[16] = {0x1d, 0, 0, 0, 0, 0, 0, 0, 0xa6, 0xe0};
-static const uint8_t one_space[112] = {4,    [8] = 'c', 'h',         'a',      't',      [72] = 0xd0,
-				       0x5a, [80] = 3,  [89] = 0x30, [96] = 9, [104] = 7};
+static const uint8_t one_space[120] = {4,    [8] = 'c', 'h',         'a',         't',       [72] = 0xd0,
+				       0x5a, [80] = 3,  [89] = 0x30, [96] = 0x50, [104] = 9, [112] = 7};
+static const uint8_t one_tenant[192] = {
+	[0] = 0x04,   [4] = 0x01,   [8] = 0x61,   [9] = 0x63,   [10] = 0x6d,  [11] = 0x65,  [73] = 0x30,
+	[81] = 0x40,  [88] = 0xff,  [89] = 0xff,  [90] = 0xff,  [91] = 0xff,  [92] = 0xff,  [93] = 0xff,
+	[94] = 0xff,  [95] = 0xff,  [96] = 0x50,  [104] = 0x60, [112] = 0x70, [120] = 0x80, [128] = 0x09,
+	[136] = 0x0a, [145] = 0xb0, [153] = 0xc0, [160] = 0x0d, [168] = 0x0e, [176] = 0x0f, [184] = 0x10};
 static const uint8_t pairs[] = "\x06\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0"
 			       "\x20\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0";
 static const uint8_t leases[] = "\x01\0\0\0\x02\0\0\0"
@@ -252,7 +257,7 @@ const struct golden_request golden_requests[] = {
 	 {.type = WIRE_TOMBS, .time_left_us = 10, .id = ID + 8, .tombs = {0xf404}}},
 	{"session",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
-	 "08070605040302010d0018000000000000000000000000000700010000000000",
+	 "08070605040302010e0018000000000000000000000000000700010000000000",
 	 {.type = WIRE_SESSION, .session = {.number = 0x10007}}},
 	{"get_pull",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
@@ -268,12 +273,12 @@ const struct golden_request golden_requests[] = {
 	  .get = {.offset = 0x100, .length = 0xc00, .imm = 0x00020003}}},
 	{"release",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
-	 "08070605040302010e003000ffffffff00000000000000000300000000000000"
+	 "08070605040302010f003000ffffffff00000000000000000300000000000000"
 	 "010000000200000022222222111111111032547698badcfe",
 	 {.type = WIRE_RELEASE, .time_left_us = NEVER, .release = {3, leases}}},
 	{"prove",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
-	 "08070605040302010f001800ffffffff00000000000000001112131415161718",
+	 "080706050403020110001800ffffffff00000000000000001112131415161718",
 	 {.type = WIRE_PROVE, .time_left_us = NEVER, .prove = {NONCE_64}}},
 	{"clear",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
@@ -283,6 +288,10 @@ const struct golden_request golden_requests[] = {
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "08070605040302010c0018000a000000907766554433221104f4000000000000",
 	 {.type = WIRE_SPACES, .time_left_us = 10, .id = ID + 8, .tombs = {0xf404}}},
+	{"tenants",
+	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "08070605040302010d0018000a000000907766554433221104f4000000000000",
+	 {.type = WIRE_TENANTS, .time_left_us = 10, .id = ID + 8, .tombs = {0xf404}}},
 };
 const size_t golden_requests_n = KV_COUNT(golden_requests);
 
@@ -455,18 +464,33 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607088,
 	  .clear = {0x5ad0}}},
 	{"spaces",
-	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeafc80001090d0c0b0a"
-	 "08070605040302018c00a0000000000090776655443322114830201088706050"
+	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeafd00001090d0c0b0a"
+	 "08070605040302018c00a8000000000090776655443322114830201088706050"
 	 "05f40000000000005a0000000000000001000000000000000400000000000000"
 	 "6368617400000000000000000000000000000000000000000000000000000000"
 	 "0000000000000000000000000000000000000000000000000000000000000000"
-	 "d05a000000000000030000000000000000300000000000000900000000000000"
-	 "0700000000000000",
+	 "d05a000000000000030000000000000000300000000000005000000000000000"
+	 "09000000000000000700000000000000",
 	 {.type = WIRE_SPACES,
 	  .id = ID + 8,
 	  .posted_ns = 0x10203048,
 	  .replied_ns = 0x50607088,
 	  .spaces = {.next = 0xf405, .floor = 0x5a, .count = 1, .spaces = one_space}}},
+	{"tenants",
+	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf100101090d0c0b0a"
+	 "08070605040302018d00e8000000000090776655443322114830201088706050"
+	 "05f40000000000000100000000000000040000000100000061636d6500000000"
+	 "0000000000000000000000000000000000000000000000000000000000000000"
+	 "0000000000000000000000000000000000000000000000000030000000000000"
+	 "0040000000000000ffffffffffffffff50000000000000006000000000000000"
+	 "7000000000000000800000000000000009000000000000000a00000000000000"
+	 "00b000000000000000c00000000000000d000000000000000e00000000000000"
+	 "0f000000000000001000000000000000",
+	 {.type = WIRE_TENANTS,
+	  .id = ID + 8,
+	  .posted_ns = 0x10203048,
+	  .replied_ns = 0x50607088,
+	  .tenants = {.next = 0xf405, .count = 1, .tenants = one_tenant}}},
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 

@@ -59,6 +59,7 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		break;
 	case WIRE_TOMBS:
 	case WIRE_SPACES:
+	case WIRE_TENANTS:
 		SAME(tombs.from);
 		break;
 	case WIRE_SESSION:
@@ -171,6 +172,17 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 			wire_space(got->spaces.spaces, i, &space[0]);
 			wire_space(want->spaces.spaces, i, &space[1]);
 			assert_memory_equal(&space[0], &space[1], sizeof(space[0]));
+		}
+		break;
+	case WIRE_TENANTS:
+		SAME(tenants.next);
+		SAME(tenants.count);
+		for (uint32_t i = 0; i < want->tenants.count; i++) {
+			struct wire_tenant tenant[2];
+			memset(tenant, 0, sizeof(tenant));
+			wire_tenant(got->tenants.tenants, i, &tenant[0]);
+			wire_tenant(want->tenants.tenants, i, &tenant[1]);
+			assert_memory_equal(&tenant[0], &tenant[1], sizeof(tenant[0]));
 		}
 		break;
 	default:

@@ -153,6 +153,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		break;
 	case WIRE_TOMBS:
 	case WIRE_SPACES:
+	case WIRE_TENANTS:
 		r->tombs.from = upto(p, UINT64_MAX);
 		break;
 	case WIRE_CLEAR:
@@ -206,6 +207,7 @@ static void random_spaces(struct kv_prng *p, struct scratch *s, struct wire_repl
 		struct wire_space space = {.generation = upto(p, UINT64_MAX),
 					   .blocks = upto(p, UINT64_MAX),
 					   .bytes = kv_prng_next(p),
+					   .tier_bytes = kv_prng_next(p),
 					   .gets = kv_prng_next(p),
 					   .hits = kv_prng_next(p)};
 		random_space(p, space.name);
@@ -213,9 +215,36 @@ static void random_spaces(struct kv_prng *p, struct scratch *s, struct wire_repl
 	}
 }
 
+static void random_tenants(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
+{
+	r->tenants.next = upto(p, UINT64_MAX);
+	r->tenants.count = (uint32_t)upto(p, WIRE_TENANTS_MAX);
+	r->tenants.tenants = s->pairs;
+	for (uint32_t i = 0; i < r->tenants.count; i++) {
+		struct wire_tenant t = {.listed = kv_prng_below(p, 2),
+					.bytes = upto(p, UINT64_MAX),
+					.share = kv_prng_next(p),
+					.cap = upto(p, UINT64_MAX),
+					.tier_bytes = kv_prng_next(p),
+					.tier_cap = kv_prng_next(p),
+					.pinned = kv_prng_next(p),
+					.pins_cap = kv_prng_next(p),
+					.active = kv_prng_next(p),
+					.requests_max = kv_prng_next(p),
+					.read_bytes = kv_prng_next(p),
+					.read_rate = kv_prng_next(p),
+					.sessions = kv_prng_next(p),
+					.spaces = kv_prng_next(p),
+					.evicted = kv_prng_next(p),
+					.denied = kv_prng_next(p)};
+		random_space(p, t.name);
+		wire_tenant_put(s->pairs, i, &t);
+	}
+}
+
 void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 {
-	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_SPACES),
+	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_TENANTS),
 				 .status = (int32_t)upto(p, UINT32_MAX),
 				 .id = upto(p, UINT64_MAX),
 				 .posted_ns = (uint32_t)upto(p, UINT32_MAX),
@@ -316,6 +345,9 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		break;
 	case WIRE_SPACES:
 		random_spaces(p, s, r);
+		break;
+	case WIRE_TENANTS:
+		random_tenants(p, s, r);
 		break;
 	default:
 		break;

@@ -145,7 +145,7 @@ static void every_type_has_a_golden_message(void **state)
 	for (size_t i = 0; i < golden_ctrls_n; i++)
 		ctrls |= 1ull << golden_ctrls[i].want.type;
 	assert_int_equal(requests, (2u << WIRE_PROVE) - 2);
-	assert_int_equal(replies, (2u << WIRE_SPACES) - 2);
+	assert_int_equal(replies, (2u << WIRE_TENANTS) - 2);
 	assert_true(ctrls == (2ull << WIRE_CTRL_EVENTS) - 2);
 }
 

@@ -495,6 +495,10 @@ static void replies_keep_their_lengths(void **state)
 	assert_int_equal(add_reply(&r), 0);
 	r.spaces.count++;
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = (struct wire_reply){.type = WIRE_TENANTS, .tenants = {.count = WIRE_TENANTS_MAX, .tenants = zeros}};
+	assert_int_equal(add_reply(&r), 0);
+	r.tenants.count++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
 	r = (struct wire_reply){.type = WIRE_CANCEL, .cancel = {.state = WIRE_CANCEL_DONE}};
 	assert_int_equal(add_reply(&r), 0);
 	r.cancel.state++;

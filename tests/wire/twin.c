@@ -93,19 +93,29 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 
 void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_SPACES);
+	assert_true(r->type >= WIRE_GET && r->type <= WIRE_TENANTS);
 	if (r->type == WIRE_TOMBS) {
 		assert_true(r->tombs.count <= WIRE_TOMBS_MAX);
 		assert_inside(r->tombs.tombs, (size_t)r->tombs.count * 16, data, len);
 	}
 	if (r->type == WIRE_SPACES) {
 		assert_true(r->spaces.count <= WIRE_SPACES_MAX);
-		assert_inside(r->spaces.spaces, (size_t)r->spaces.count * 112, data, len);
+		assert_inside(r->spaces.spaces, (size_t)r->spaces.count * 120, data, len);
 		for (uint32_t i = 0; i < r->spaces.count; i++) {
 			struct wire_space space;
 			wire_space(r->spaces.spaces, i, &space);
-			assert_int_equal(strlen(space.name), r->spaces.spaces[112 * (size_t)i]);
+			assert_int_equal(strlen(space.name), r->spaces.spaces[120 * (size_t)i]);
 			assert_true(kv_space_check(space.name, strlen(space.name)));
+		}
+	}
+	if (r->type == WIRE_TENANTS) {
+		assert_true(r->tenants.count <= WIRE_TENANTS_MAX);
+		assert_inside(r->tenants.tenants, (size_t)r->tenants.count * 192, data, len);
+		for (uint32_t i = 0; i < r->tenants.count; i++) {
+			struct wire_tenant tenant;
+			wire_tenant(r->tenants.tenants, i, &tenant);
+			assert_int_equal(strlen(tenant.name), r->tenants.tenants[192 * (size_t)i]);
+			assert_true(kv_space_check(tenant.name, strlen(tenant.name)));
 		}
 	}
 	if (r->type == WIRE_GET) {

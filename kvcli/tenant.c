@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tenant.c -- kv-client tenants: what each tenant has of its limits, added up over the servers. Rates need two looks,
+ * --interval apart. */
+#include "kvcli/tenant.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "kvcli/file.h"
+#include "kvcli/interrupt.h"
+#include "kvcli/look.h"
+
+enum { ROOM = 512 }; /* tenants of a server, with those that were removed */
+
+struct tenants {
+	struct kvc_tenant of[ROOM]; /* the sum over the servers, by name */
+	unsigned count;
+	unsigned silent; /* servers without an answer */
+	uint64_t at_ns;
+};
+
+/* ---- the sum ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	const struct kvc_tenant *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+static const struct kvc_tenant *tenant_find(const struct tenants *t, const char *name)
+{
+	for (unsigned i = 0; i < t->count; i++)
+		if (strcmp(t->of[i].name, name) == 0)
+			return &t->of[i];
+	return NULL;
+}
+
+/* The limits are each server's own. */
+static const struct number {
+	const char *name;
+	size_t offset;
+	bool limit; /* UINT64_MAX: none */
+} numbers[] = {
+#define NUMBER(field) {#field, offsetof(struct kvc_tenant, field), false}
+#define LIMIT(field)  {#field, offsetof(struct kvc_tenant, field), true}
+	NUMBER(memory_bytes), LIMIT(memory_share), LIMIT(memory_cap),  NUMBER(tier_bytes),  LIMIT(tier_cap),
+	NUMBER(pinned_bytes), LIMIT(pins_cap),     NUMBER(requests),   LIMIT(requests_max), NUMBER(read_bytes),
+	LIMIT(read_rate),     NUMBER(sessions),    NUMBER(namespaces), NUMBER(evictions),   NUMBER(refused),
+#undef NUMBER
+#undef LIMIT
+};
+
+static uint64_t *number_of(const struct kvc_tenant *t, const struct number *n)
+{
+	return (uint64_t *)(uintptr_t)((const char *)t + n->offset);
+}
+
+static void tenants_add(struct tenants *to, const struct kvc_tenant *from, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct kvc_tenant *sum = (struct kvc_tenant *)(uintptr_t)tenant_find(to, from[i].name);
+		if (!sum && to->count == ROOM)
+			continue;
+		if (!sum) {
+			to->of[to->count++] = from[i];
+			continue;
+		}
+		sum->listed |= from[i].listed;
+		for (unsigned k = 0; k < KV_COUNT(numbers); k++) {
+			uint64_t *all = number_of(sum, &numbers[k]), more = *number_of(&from[i], &numbers[k]);
+			*all = *all > UINT64_MAX - more ? UINT64_MAX : *all + more;
+		}
+	}
+	qsort(to->of, to->count, sizeof(to->of[0]), by_name);
+}
+
+/* 0 or a code; *err names a server that does not answer. */
+static int tenants_read(struct cli *cli, struct tenants *out, struct kv_error *err)
+{
+	static struct look looks[LOOK_MAX];
+	struct kvc_tenant *of_one = calloc(ROOM, sizeof(*of_one));
+	unsigned n = look_all(cli, looks);
+	*out = (struct tenants){.at_ns = kv_clock_now(&kv_clock_monotonic)};
+	for (unsigned i = 0; of_one && i < n; i++) {
+		struct kvc_call call = {.size = sizeof(call), .server = i};
+		int count = look_answers(&looks[i]) ? kvc_tenants(cli->pool, of_one, ROOM, &call) : 0;
+		if (looks[i].known && (!look_answers(&looks[i]) || count < 0)) {
+			out->silent++;
+			kv_fail(err, looks[i].code < 0 ? looks[i].code : count,
+				"tenants: those of %u server%s are missing: %s", out->silent, kv_plural(out->silent),
+				look_why(&looks[i]));
+		}
+		if (count > 0)
+			tenants_add(out, of_one, KV_MIN((unsigned)count, (unsigned)ROOM));
+	}
+	free(of_one);
+	return of_one ? 0 : kv_fail(err, -KV_ENOMEM, "tenants: %s", kv_strerror(-KV_ENOMEM));
+}
+
+/* ---- output ---- */
+
+/* Bytes a second that the tenant has read between the looks; a restarted server begins anew. */
+static uint64_t read_s(const struct tenants *before, const struct tenants *now, const struct kvc_tenant *t)
+{
+	const struct kvc_tenant *was = tenant_find(before, t->name);
+	double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
+	if (!was || t->read_bytes <= was->read_bytes || seconds <= 0)
+		return 0;
+	return (uint64_t)((double)(t->read_bytes - was->read_bytes) / seconds);
+}
+
+static const char *bytes_text(uint64_t bytes, char buf[32])
+{
+	return bytes == UINT64_MAX ? "-" : kv_size_format(bytes, buf, 32);
+}
+
+static void table_print(const struct tenants *before, const struct tenants *now)
+{
+	printf("%10s %10s %10s %10s %10s %10s %10s %8s %8s %10s %10s  %s\n", "MEM", "SHARE", "CAP", "TIER", "TIER CAP",
+	       "PINS", "PINS CAP", "REQUESTS", "SESSIONS", "READ/s", "EVICTIONS", "TENANT");
+	for (unsigned i = 0; i < now->count; i++) {
+		const struct kvc_tenant *t = &now->of[i];
+		char text[8][32], name[4 * sizeof(t->name) + 1];
+		printf("%10s %10s %10s %10s %10s %10s %10s %8" PRIu64 " %8" PRIu64 " %10s %10" PRIu64 "  %s%s\n",
+		       bytes_text(t->memory_bytes, text[0]), bytes_text(t->memory_share, text[1]),
+		       bytes_text(t->memory_cap, text[2]), bytes_text(t->tier_bytes, text[3]),
+		       bytes_text(t->tier_cap, text[4]), bytes_text(t->pinned_bytes, text[5]),
+		       bytes_text(t->pins_cap, text[6]), t->requests, t->sessions,
+		       bytes_text(read_s(before, now, t), text[7]), t->evictions,
+		       kv_utf8_text(t->name, strlen(t->name), name, sizeof(name)), t->listed ? "" : " (removed)");
+	}
+}
+
+static int json_print(const struct tenants *before, const struct tenants *now, struct kv_error *err)
+{
+	json_t *list = json_array(), *all = json_pack("{s:o}", "tenants", list);
+	for (unsigned i = 0; i < now->count; i++) {
+		const struct kvc_tenant *t = &now->of[i];
+		json_t *o = json_pack("{s:s, s:b, s:I}", "name", t->name, "listed", (int)(t->listed != 0),
+				      "read_bytes_s", (json_int_t)read_s(before, now, t));
+		for (unsigned k = 0; k < KV_COUNT(numbers); k++) {
+			uint64_t value = *number_of(t, &numbers[k]);
+			json_object_set_new(o, numbers[k].name,
+					    numbers[k].limit && value == UINT64_MAX ? json_null()
+										    : json_integer((json_int_t)value));
+		}
+		json_array_append_new(list, o);
+	}
+	return file_json(all, "tenants", err);
+}
+
+static int print(struct cli *cli, const struct tenants *before, const struct tenants *now, struct kv_error *err)
+{
+	if (cli->opt->json && json_print(before, now, err) < 0)
+		return CLI_FAILED;
+	if (now->count == 0 && now->silent == 0)
+		kv_fail(err, -KV_ENOTFOUND, "tenants: the servers have none (kv-server --tenants)");
+	else if (!cli->opt->json)
+		table_print(before, now);
+	return now->count == 0 || now->silent ? CLI_NOT_FOUND : CLI_OK;
+}
+
+static void pause_until(uint64_t until_ns)
+{
+	uint64_t now_ns;
+	while (!interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until_ns)
+		poll(NULL, 0, (int)KV_MIN((until_ns - now_ns) / 1000000 + 1, (uint64_t)100));
+}
+
+int tenants_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	struct tenants *seen = calloc(2, sizeof(*seen));
+	int status = CLI_FAILED;
+	(void)line;
+	if (!seen) {
+		kv_fail(err, -KV_ENOMEM, "tenants: %s", kv_strerror(-KV_ENOMEM));
+		return CLI_FAILED;
+	}
+	interrupt_catch(!cli->interactive);
+	if (tenants_read(cli, &seen[0], err) == 0) {
+		if (seen[0].count > 0)
+			pause_until(kv_deadline(seen[0].at_ns, cli->opt->interval_ns));
+		if (tenants_read(cli, &seen[1], err) == 0)
+			status = print(cli, &seen[0], &seen[1], err);
+	}
+	interrupt_release(cli->interactive, false);
+	free(seen);
+	return status;
+}
