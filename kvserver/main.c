@@ -36,6 +36,7 @@
 #include "kvserver/push/push.h"
 #include "kvserver/push/recall.h"
 #include "kvserver/stuck.h"
+#include "kvserver/vanished.h"
 #include "kvserver/server/server.h"
 
 enum {
@@ -745,6 +746,7 @@ int main(int argc, char **argv)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 	files_allow(f.server.max_clients + CLUSTER_PLACES);
 	signals_block();
+	vanished_watch();
 	start_begin(&start);
 	if (f.psk_fd != FLAGS_FD_NONE)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);

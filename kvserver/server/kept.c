@@ -306,6 +306,21 @@ static int file_memory(struct kvs_kept *k, unsigned i, uint64_t bytes, bool anew
 	return kv_kept_open(path, bytes, anew, &k->fd[i], &fresh, err) ? kv_fail_more(err, "--arena-file") : 0;
 }
 
+/* Whether the file has all bytes that the index describes: values and mark. */
+static int former_check(int fd, const char *path, uint64_t limit, struct kv_error *err)
+{
+	char is[32], was[32];
+	struct stat st;
+	uint64_t least = kept_bytes(limit, 0);
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size >= least)
+		return 0; /* marks_check reads it */
+	return kv_fail(err, -KV_EINVAL,
+		       "%.200s has %s, and the index describes at least %s: it was shortened after its server ended; "
+		       "leave files of --arena-file as they are",
+		       path, kv_size_format((uint64_t)st.st_size, is, sizeof(is)),
+		       kv_size_format(least, was, sizeof(was)));
+}
+
 /* The files that the index describes, of whatever size. */
 static void former_find(struct kvs_server *s)
 {
@@ -315,7 +330,8 @@ static void former_find(struct kvs_server *s)
 		char path[PATH_CAP];
 		struct kv_error err = {0};
 		fd_drop(&fd[i]);
-		if (arena_path(k, i, "", path, &err) || kv_kept_find(path, &fd[i], &err))
+		if (arena_path(k, i, "", path, &err) || kv_kept_find(path, &fd[i], &err) ||
+		    former_check(fd[i], path, k->head.limit_bytes, &err))
 			unusable(s, err.text);
 	}
 }

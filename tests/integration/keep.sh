@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 53
+plan 56
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -58,6 +58,17 @@ moved() { log "$1" "keep_restored values=$2 dropped=0" && value a hello && clien
 check "with less memory the values move" eval 'stop_server "$server_pid" && start_server less --listen-addr "$at" "${keep[@]}" "${file[@]}" && moved less 2'
 check "the index of the smaller memory is not believed afterwards" eval 'stop_server "$server_pid" && more more-4 && value a hello && stop_server "$server_pid" && cp "$scratch/small" "$index" &&
 	start_server small --listen-addr "$at" "${keep[@]}" "${file[@]}" && log small "the memory is not as the index describes it" && absent a'
+client put a hello >/dev/null
+check "a file of memory that was shortened: an empty start, and a sentence" eval 'stop_server "$server_pid" && truncate -s 1M "$memory/arena.0" &&
+	start_server short --listen-addr "$at" "${keep[@]}" "${file[@]}" && log short "arena.0 has 1 MiB, and the index describes at least .* shortened" && absent a && client put a hello'
+shortened() { # the mark behind the values is touched a few times a second
+	truncate -s 1M "$memory/arena.0"
+	soon gone "$server_pid"
+	wait "$server_pid" 2>/dev/null
+	[ $? -eq $((128 + 7)) ] && log while "arena.0 is shorter than when this server mapped it"
+}
+check "the same while a server runs: it names the file, and ends" eval 'stop_server "$server_pid" && start_server while --listen-addr "$at" "${keep[@]}" "${file[@]}" && value a hello && shortened'
+check "and the next one starts" eval 'start_server anew --listen-addr "$at" "${keep[@]}" "${file[@]}" && absent a'
 client put a hello >/dev/null
 client put large -f "$scratch/large" >/dev/null
 threads() { start_server "$1" --listen-addr "$at" "${keep[@]}" "${file[@]}" --memory-mb 96 --worker-threads "$2" "${@:3}"; }
