@@ -53,7 +53,7 @@ struct batch *batch_take(struct client_object *self, uint32_t n)
 	b->views = (Py_buffer *)(b->items + b->capacity);
 	b->views_room = b->capacity;
 	b->lent = NULL;
-	b->held = b->over = b->nameless = false;
+	b->held = b->over = b->nameless = b->memory_only = false;
 	return b;
 }
 

@@ -625,7 +625,7 @@ static PyMethodDef methods[] = {
 	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "
 	 "background: other calls of this client overtake it."},
 	{"submit_batch_exists", (PyCFunction)(void (*)(void))client_submit_exists, FAST,
-	 "submit_batch_exists(keys, timeout=None) -> id."},
+	 "submit_batch_exists(keys, timeout=None, memory_only=False) -> id."},
 	{"submit_batch_delete", (PyCFunction)(void (*)(void))client_submit_delete, FAST,
 	 "submit_batch_delete(keys, timeout=None) -> id."},
 	{"touch", client_touch, METH_VARARGS,

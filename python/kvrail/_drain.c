@@ -21,6 +21,13 @@ static void out_remove(struct client_object *self, struct batch *b)
 	b->prev = b->next = NULL;
 }
 
+static void found_in_memory(struct batch *b)
+{
+	for (uint32_t i = 0; i < b->n; i++)
+		if (b->items[i].result == KVC_FOUND_TIER)
+			b->items[i].result = KVC_FOUND_NOT;
+}
+
 /* Returns 0 or a code. */
 static int reap_all(struct client_object *self)
 {
@@ -32,6 +39,8 @@ static int reap_all(struct client_object *self)
 			struct batch *b = (struct batch *)(uintptr_t)over[i].tag;
 			out_remove(self, b);
 			b->code = over[i].result;
+			if (b->memory_only)
+				found_in_memory(b);
 			*self->done_tail = b;
 			self->done_tail = &b->next;
 		}
@@ -47,7 +56,7 @@ static enum verdict verdict_of(enum kvc_op op, const struct kvc_item *item)
 	int64_t r = item->result;
 	switch (op) {
 	case KVC_OP_GET:
-		if (r == -KV_ENOTFOUND || r == -KV_ETOOBIG)
+		if (r == -KV_ENOTFOUND || r == -KV_ETOOBIG || r == -KV_ETIER)
 			return MISSING;
 		return r < 0 ? FAILED : (uint64_t)r == item->len || item->len == 0 ? THERE : MISSING;
 	case KVC_OP_PUT:

@@ -25,6 +25,7 @@ struct batch {
 	uint32_t num_views; /* exports that are held */
 	bool held, over;    /* held: its views are being released by close; over: whoever holds it frees it */
 	bool nameless;      /* there was no memory for its id: no drain reports it */
+	bool memory_only;   /* EXISTS: a value on the tier alone counts as missing */
 	struct kvc_item *items;
 	Py_buffer *views; /* `views_room` of them; `own` of the batch's memory, or of their own */
 	uint32_t views_room;

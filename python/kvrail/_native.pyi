@@ -185,8 +185,10 @@ class Client:
     ) -> int:
         """background: other calls overtake it wherever requests wait; its deadline is that of any call."""
 
-    def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int:
-        """Results: 0: missing, 1: in memory, 2: on the server's NVMe tier alone."""
+    def submit_batch_exists(
+        self, keys: Sequence[Key], timeout: float | None = None, memory_only: bool = False
+    ) -> int:
+        """Results: 0: missing, 1: in memory, 2: on the server's NVMe tier alone; memory_only: 0 for these as well."""
 
     def submit_batch_delete(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:

@@ -343,7 +343,12 @@ static PyObject *submit(PyObject *object, enum kvc_op op, const char *name, cons
 	Py_XDECREF(keys);
 	Py_XDECREF(buffers);
 	Py_XDECREF(parts);
-	return b ? batch_submit(self, op, b, &call) : NULL;
+	if (!b)
+		return NULL;
+	b->memory_only = op == KVC_OP_EXISTS && call.flags & KVC_MEMORY_ONLY;
+	if (op == KVC_OP_EXISTS)
+		call.flags &= ~(unsigned)KVC_MEMORY_ONLY; /* it is a flag of a GET */
+	return batch_submit(self, op, b, &call);
 }
 
 PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -366,7 +371,7 @@ PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t na
 
 PyObject *client_submit_exists(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-	static const char *const names[] = {"keys", "timeout", NULL};
+	static const char *const names[] = {"keys", "timeout", "memory_only", NULL};
 	return submit(self, KVC_OP_EXISTS, "submit_batch_exists()", names, 1, args, nargs, kwnames);
 }
 

@@ -23,6 +23,7 @@ Parameters (adapter_params). If no default is given here, it is the library's (k
     timeout         seconds that a batch may take
     lookup_timeout  the same for lookups, for which a request waits; default: timeout
     ttl             whole seconds until stored values expire; default 0: the server's
+    memory_only     whether values that servers have on their NVMe tier alone are misses; default false: they are read
     psk_file, cert_file, key_file, ca_file, crl_file, server_name       docs/guide/security.md
     cluster         name of the servers' cluster (kv-server --cluster); default: any
     provider, nic, num_rails, num_clients, num_threads, buffer_bytes    the fabric
@@ -89,7 +90,7 @@ _NATIVE = (
     "num_rails num_clients num_threads buffer_bytes depth verify wait log_level copies local local_socket "
     "seal_key_file seal_names"
 ).split()
-_OWN = ["lookup_timeout", "ttl", "namespace", "weights", "revision", "allow_clear"]
+_OWN = ["lookup_timeout", "ttl", "namespace", "weights", "revision", "allow_clear", "memory_only"]
 _ADAPTER = ["max_capacity_gb", "register", "events"]
 _BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
@@ -159,9 +160,10 @@ class Client:
                 "which type and layout values are, so give engines that may share them the same prefix and others "
                 "another; or take the type plugin with KVRailL2Adapter, which is told"
             )
-        for name in ("verify", "wait", "allow_clear"):
+        for name in ("verify", "wait", "allow_clear", "memory_only"):
             _check_bool(name, params.get(name, False))
         self._allow_clear = params.pop("allow_clear", True)
+        self._memory_only = params.pop("memory_only", False)
         self.namespace = _namespace(params)
         self._lookup_timeout = _seconds("lookup_timeout", params.pop("lookup_timeout", None))
         self._ttl = params.pop("ttl", 0)
@@ -199,7 +201,8 @@ class Client:
         return self._fd.fileno()
 
     def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        return self._submit(self._native.submit_batch_get, keys, memoryviews)
+        get = self._native.submit_batch_get
+        return self._submit(get, keys, memoryviews, None, False, None, self._memory_only)
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
         with self._lock():  # no drain may come between the submit and its note
@@ -211,7 +214,8 @@ class Client:
         return id
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
-        return self._submit(self._native.submit_batch_exists, keys, self._lookup_timeout)
+        exists = self._native.submit_batch_exists
+        return self._submit(exists, keys, self._lookup_timeout, self._memory_only)
 
     def submit_batch_delete(self, keys: Sequence[str]) -> int:
         return self._submit(self._native.submit_batch_delete, keys)

@@ -40,8 +40,8 @@ from .client import Reaper
 
 logger = logging.getLogger("sglang.kvrail")
 
-_ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
-_MISSES = (_ENOTFOUND, _ETOOBIG)
+_ENOTFOUND, _EEXIST, _ETOOBIG, _ETIER = -1004, -1005, -1009, -1024
+_MISSES = (_ENOTFOUND, _ETOOBIG, _ETIER)
 _KV = "kv"
 _BLOCK_GROUPS = "block_groups"
 # SGLang's own options in the same configuration; ours follow.
@@ -50,7 +50,7 @@ _SGLANG_OPTIONS = frozenset(
     "prefetch_timeout_per_ki_token hicache_storage_pass_prefix_keys tp_lcm_size".split()
 )
 _OUR_OPTIONS = frozenset(
-    "servers timeout ttl revision weights namespace allow_clear".split() + list(CLIENT_OPTIONS)
+    "servers timeout ttl revision weights namespace allow_clear memory_only".split() + list(CLIENT_OPTIONS)
 )
 # Seconds. SGLang gives a prefetch 1 s (prefetch_timeout_base, unknown here) and 0.25 s per 1,024 tokens: in that time the
 # call must end, and SGLang's threads must notice.
@@ -172,7 +172,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     until values expire, 0: the server's default; revision: of the model; weights: a text that changes with the weights, or
     their folder, by default the model's folder or its commit in Hugging Face's cache; namespace: the beginning of the
     namespace's name, up to 31 bytes, engines with different ones share nothing; allow_clear: 0: clear() raises, 1, the
-    default: it clears the namespace; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
+    default: it clears the namespace; memory_only: 1: what servers have on their NVMe tier alone is a miss, for engines that
+    compute a page faster than a drive reads it, 0, the default: it is read; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
 
     def __init__(self, storage_config: Any, kwargs: dict[str, Any] | None = None) -> None:
         self._config = storage_config
@@ -197,6 +198,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 + ", ".join(sorted(_OUR_OPTIONS))
             )
         self._allow_clear = flag("allow_clear", options.get("allow_clear", 1))
+        self._memory_only = flag("memory_only", options.get("memory_only", 0))
         space = keys.namespace(name_of(options, "sglang"), **_fields(storage_config, options))
         self._client = _native.Client(
             servers_of(options, "hicache-storage-backend-extra-config"),
@@ -348,7 +350,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         if not logical:
             prefixes.append(self._kv_prefix)
         wanted = [prefix + pack(k) for prefix in prefixes for k in keys]
-        found = [r > 0 for r in self._call(self._client.submit_batch_exists, wanted, self._timeout)]
+        found = [r > 0 for r in self._look_up(wanted)]
         n = len(keys)
         kv_pages = n if logical else _leading(found[len(transfers) * n :])
         hits: dict[str, int] = {_KV: kv_pages} if kv_pages else {}
@@ -403,8 +405,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         return results
 
     def _load(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[bool]:
-        begun = time.monotonic()
-        results = self._call(self._client.submit_batch_get, names, items, self._timeout)
+        submit, begun = self._client.submit_batch_get, time.monotonic()
+        results = self._call(submit, names, items, self._timeout, False, None, self._memory_only)
         done = [r == item[1] for r, item in zip(results, items)]
         _note(self._loads, done, items, begun)
         self._read += sum(done)
@@ -424,12 +426,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
         if not keys:
             return []
-        return [
-            r > 0
-            for r in self._call(
-                self._client.submit_batch_exists, [prefix + pack(k) for k in keys], self._timeout
-            )
-        ]
+        return [r > 0 for r in self._look_up([prefix + pack(k) for k in keys])]
+
+    def _look_up(self, names: list[bytes]) -> list[int]:
+        submit = self._client.submit_batch_exists
+        return self._call(submit, names, self._timeout, self._memory_only)
 
     def _checked(
         self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None

@@ -48,7 +48,7 @@ except ImportError as _error:  # before 0.25 the interface was different
 
 logger = logging.getLogger("vllm.kvrail")
 
-_ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
+_ENOTFOUND, _EEXIST, _ETOOBIG, _ETIER = -1004, -1005, -1009, -1024
 _BATCH_KEYS = 256  # jobs are combined until a call has this many keys
 _MISS_SECONDS = 2.0  # age of a miss after which the next request looks the key up again
 
@@ -181,7 +181,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     the server's default. revision: of the model, if vLLM does not give it. weights: a text that changes with the weights, or
     their folder; default: the model's folder, or its commit in Hugging Face's cache. namespace: the beginning of the
     namespace's name, up to 31 bytes; engines with different ones share nothing. allow_clear: 0: a reset of vLLM's connector
-    raises; 1, the default: it clears the namespace. enable_kv_events: report stored blocks, and those that servers
+    raises; 1, the default: it clears the namespace. memory_only: 1: a block that its server has on its NVMe tier alone is a
+    miss, for engines that compute it faster than a drive reads it; 0, the default: it is read. enable_kv_events: report stored blocks, and those that servers
     (kv-server --events) remove. Others are options of kvrail's client (psk_file, provider, num_clients,
     ...).
     """
@@ -203,6 +204,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         weights: str = "",
         namespace: str = "",
         allow_clear: int = 1,
+        memory_only: int = 0,
         locality: str | None = None,
         enable_kv_events: bool = False,
         backpressure_detector: Any = None,
@@ -219,7 +221,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         if wrong:
             known = (
                 "servers, lookup_timeout, timeout, ttl, revision, weights, namespace, allow_clear, "
-                "locality, enable_kv_events, " + ", ".join(CLIENT_OPTIONS)
+                "memory_only, locality, enable_kv_events, " + ", ".join(CLIENT_OPTIONS)
             )
             raise ValueError(f"kvrail: the tier has no option {wrong[0]!r}; it has {known}")
         if enable_kv_events:
@@ -241,6 +243,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._address = int(np.asarray(primary_kv_view).ctypes.data)
 
         self._allow_clear = flag("allow_clear", allow_clear)
+        self._memory_only = flag("memory_only", memory_only)
         self._fields = _namespace_fields(offloading_spec, self._row_bytes, revision, weights)
         self._base, servers = namespace, servers_of({"servers": servers}, "the tier")
         self._options = {"servers": servers, **options}
@@ -332,7 +335,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
 
         # A key that waited for room in the queue has less time left: its own deadline makes it a miss.
         if self._submit(
-            answered, self._client.submit_batch_exists, names, timeout=self._lookup_timeout
+            answered,
+            self._client.submit_batch_exists,
+            names,
+            timeout=self._lookup_timeout,
+            memory_only=self._memory_only,
         ):
             self._new_lookups = []
 
@@ -399,7 +406,12 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._transfers += 1
         if load:
             done = self._submit(
-                ended, self._client.submit_batch_get, names, rows, timeout=self._timeout
+                ended,
+                self._client.submit_batch_get,
+                names,
+                rows,
+                timeout=self._timeout,
+                memory_only=self._memory_only,
             )
         else:
             done = self._submit(
@@ -457,7 +469,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 self._say_once("fault say", "a failure cannot be explained", exc_info=True)
 
     def _say_failed(self, job: _Job, results: list[int]) -> None:
-        fine = (_ENOTFOUND, _ETOOBIG) if job.load else (_EEXIST,)  # misses, and stored keys
+        fine = (_ENOTFOUND, _ETOOBIG, _ETIER) if job.load else (_EEXIST,)  # misses, and stored keys
         codes = [r for r in results if r < 0 and r not in fine]
         if codes:
             text = f"{_native.errname(codes[0])}: {_native.strerror(codes[0])}"

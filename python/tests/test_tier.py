@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that a server has on its NVMe tier alone: where() and memory_only."""
+"""Values that a server has on its NVMe tier alone: where(), and memory_only of clients and adapters."""
 
 import asyncio
+import ctypes
+import importlib.util
 import pathlib
 import tempfile
 import time
+import types
 import unittest
 
 import kvrail
-from kvrail import aio
+import stub_engines
+from common import completions, fresh
+from kvrail import aio, lmcache
+from stub_engines import Context, Job, LookupResult
 
 LENGTH, KEYS = 100_000, [f"key-{i}" for i in range(200)]
 SECONDS = 60  # a limit
@@ -59,6 +65,102 @@ class Tier(unittest.TestCase):
                 self.assertEqual(lengths, [None])
 
         asyncio.run(run())
+
+    # ---- adapters ----
+
+    def on_the_tier(self, names: list[bytes], namespace: str) -> bytes:
+        """Store values under these names; returns one that is on the tier alone."""
+        value, until = bytes(LENGTH), time.monotonic() + SECONDS
+        with kvrail.Client(self.server.address, namespace=namespace) as client:
+            while "tier" not in (where := client.where(names)):
+                self.assertLess(time.monotonic(), until)
+                client.put_many(names, [value] * len(names))
+            return names[where.index("tier")]
+
+    def test_lmcache(self) -> None:
+        def over(client: lmcache.Client, id: int) -> tuple:
+            ((got, *rest),) = completions(client, drain=client.drain_completions)
+            self.assertEqual(got, id)
+            return tuple(rest)
+
+        prefix = fresh() + "/"
+        params = {"prefix": prefix, "num_clients": 1}
+        plain = lmcache.Client(self.server.address, **params)
+        self.addCleanup(plain.close)
+        careful = lmcache.Client(self.server.address, memory_only=True, **params)
+        self.addCleanup(careful.close)
+        names = [f"{prefix}{i}".encode() for i in range(200)]
+        key = self.on_the_tier(names, plain.namespace)[len(prefix) :].decode()
+        into = memoryview(bytearray(LENGTH))
+        miss, hit = (True, "", [False]), (True, "", [True])
+        self.assertEqual(over(careful, careful.submit_batch_exists([key])), miss)
+        self.assertEqual(over(careful, careful.submit_batch_get([key], [into])), miss)
+        self.assertEqual(over(plain, plain.submit_batch_exists([key])), hit)
+        self.assertEqual(over(plain, plain.submit_batch_get([key], [into])), (True, "", None))
+        self.assertEqual(over(careful, careful.submit_batch_exists([key])), hit)
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "kvrail.vllm needs numpy")
+    def test_vllm(self) -> None:
+        from test_vllm import spec
+
+        module, _ = stub_engines.vllm(False)
+        self.addCleanup(stub_engines.remove)
+        view = memoryview(bytearray(LENGTH)).cast("B", (1, LENGTH))
+
+        def tier(**options: int) -> types.SimpleNamespace:
+            made = module.KVRailTierManager(
+                spec(), view, "kvrail", servers=self.server.address, num_clients=1, **options
+            )
+            self.addCleanup(made.shutdown)
+            return made
+
+        def lookup(of: types.SimpleNamespace, key: bytes) -> LookupResult:
+            context = Context(fresh("request"))
+            while (result := of.lookup(key, context)) is LookupResult.RETRY:
+                of.on_schedule_end(None)
+                time.sleep(0.001)
+            of.on_request_finished(context)
+            return result
+
+        def load(of: types.SimpleNamespace, key: bytes) -> bool:
+            of.submit_load(Job(1, [key], [0], True))
+            of._transfers_await()
+            (result,) = of.get_finished_jobs()
+            return result.success
+
+        careful, plain = tier(memory_only=1), tier()
+        space = module.keys.namespace("vllm", **plain._fields)
+        key = self.on_the_tier([fresh().encode() for _ in range(200)], space)
+        self.assertIs(lookup(careful, key), LookupResult.MISS)
+        self.assertFalse(load(careful, key))
+        self.assertEqual(careful._said, set())  # a miss is no failure
+        self.assertIs(lookup(plain, key), LookupResult.HIT)
+        self.assertTrue(load(plain, key))
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "kvrail.sglang needs numpy")
+    def test_sglang(self) -> None:
+        import test_sglang
+
+        case = test_sglang.ShapeTest()
+        case.setUp()
+        self.addCleanup(case.doCleanups)
+
+        def backend(**options: int) -> types.SimpleNamespace:
+            return case.backend(self.server.address, options)
+
+        careful, plain = backend(memory_only=1), backend()
+        value = bytearray(LENGTH)
+        place = (ctypes.addressof(ctypes.c_char.from_buffer(value)), LENGTH)
+        names, until = [fresh().encode() for _ in range(200)], time.monotonic() + SECONDS
+        while 2 not in (found := plain._look_up(names)):
+            self.assertLess(time.monotonic(), until)
+            plain._store(names, [place] * len(names))
+        key = names[found.index(2)]
+        self.assertEqual(careful._look_up([key]), [0])
+        self.assertEqual(careful._load([key], [place]), [kvrail.Tier.code])
+        self.assertEqual(careful._failed, 0)
+        self.assertEqual(plain._load([key], [place]), [LENGTH])
+        self.assertEqual(careful._load([key], [place]), [LENGTH])
 
 
 if __name__ == "__main__":
