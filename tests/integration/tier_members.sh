@@ -3,8 +3,8 @@
 # tier_members.sh -- NVMe tiers in a cluster: which restarts and absences they survive (docs/internals/reliability.md), and what is deleted at other
 # servers in the meantime does not come back from them.
 . "$(dirname "$0")/lib.bash"
-plan 14
-port=$(free_ports 2)
+plan 20
+port=$(free_ports 4)
 members=(--members "list:a=127.0.0.1:$port,b=127.0.0.1:$((port + 1))")
 common=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier-segment 1M --log-level info)
 client() { limited "$build/kv-client" --server "127.0.0.1:$port" --server "127.0.0.1:$((port + 1))" "${over[@]}" "$@"; }
@@ -82,4 +82,43 @@ check "without a memory of deletions the tier is dropped" soon judged a-4 "the h
 check "nothing comes back" stays_away 0 400
 again() { all put 0 50 -f "$scratch/value" && [ "$(there 0 50)" -eq 50 ]; }
 check "both take values again" again
+kill_of a b
+
+# ---- with etcd ----
+# Their leases end with them: for a while each sees the other one leave, or not come.
+names=("with etcd values go to both" "both have some on their tiers there" "all restart at once, and etcd has their old leases: both keep their tiers" "what was deleted stays deleted"
+	"all restart after their leases have ended, one later than the other: both keep their tiers" "and what was deleted stays deleted")
+if ! type etcd >/dev/null 2>&1; then
+	for name in "${names[@]}"; do skip "$name" "etcd is not installed"; done
+	finish
+fi
+url=http://127.0.0.1:$((port + 2)) peer=http://127.0.0.1:$((port + 3))
+etcd --name one --data-dir "$scratch/etcd" --listen-client-urls "$url" --advertise-client-urls "$url" --listen-peer-urls "$peer" \
+	--initial-advertise-peer-urls "$peer" --initial-cluster "one=$peer" --logger zap --log-level error --unsafe-no-fsync >/dev/null 2>"$scratch/etcd.err" &
+pids+=("$!")
+members=(--members "etcd:$url/kvrail/tier" --lease-sec 2 --joining-sec 1)
+rm -f "$scratch"/[ab].img
+together() { # together NUMBER [PAUSE] -- both start, without waiting for each other
+	local number=$1 later
+	start_a "a-$number" || return 1
+	later=${2:-0}
+	sleep "$later"
+	start_b "b-$number" "$scratch/b.img:128M"
+}
+keeps() { judged "$1" "the values are visible again, without the deleted ones" && ! judged "$1" "are dropped"; }
+both_keep() { soon keeps "a-$1" && soon keeps "b-$1" && some 100 400 100; }
+together 10 || exit 1
+check "${names[0]}" soon filled
+check "${names[1]}" soon both_have
+sleep 6 # the record of service
+all delete 0 50 >"$scratch/deleted" 2>&1
+kill_of a b
+check "${names[2]}" eval 'together 11 && both_keep 11'
+check "${names[3]}" stays_away 0 50
+all delete 50 100 >"$scratch/deleted" 2>&1
+sleep 6
+kill_of a b
+sleep 4
+check "${names[4]}" eval 'together 12 8 && both_keep 12'
+check "${names[5]}" stays_away 0 100
 finish
