@@ -29,6 +29,7 @@ enum {
 #define KV_RANGE_MAX          ((uint64_t)16 << 20) /* of one GET or PUT request */
 #define KV_TIMEOUT_DEFAULT_NS 5000000000ull        /* default deadline of a call */
 #define KV_GRACE_DEFAULT_NS   200000000ull         /* time for the answer to a CANCEL */
+#define KV_GENERATIONS_MAX    ((uint64_t)1 << 32)  /* of a namespace, above that of another server: more is a lie */
 #define KV_NEVER              UINT64_MAX           /* no deadline */
 
 /* Client ids of the cluster's own clients: KV_CLUSTER_CLIENTS from this one on. (Below 2^53, for readers of JSON.) */

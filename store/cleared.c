@@ -72,6 +72,13 @@ void store_space_learn(struct store *s, const char *name, uint64_t generation, u
 		store_space_advance(s, sp, generation, now_ns);
 }
 
+bool store_space_believed(const struct store *s, const char *name, uint64_t generation)
+{
+	const struct space *sp = space_find(&s->spaces, name);
+	uint64_t ours = sp ? sp->generation : s->spaces.floor;
+	return generation <= ours || generation - ours <= KV_GENERATIONS_MAX;
+}
+
 void store_floor_learn(struct store *s, uint64_t floor, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->spaces.count && floor > s->spaces.floor; i++)

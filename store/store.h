@@ -111,8 +111,10 @@ void store_space_advance(struct store *s, struct space *sp, uint64_t generation,
 bool store_cleared_sweep(struct store *s, unsigned budget);
 
 /* store_space_learn -- other servers have this generation of a space. It is remembered even if the space is unknown
- * here. store_floor_learn -- they have forgotten spaces of lower generations. */
+ * here. store_floor_learn -- they have forgotten spaces of lower generations. store_space_believed -- whether this can
+ * be the generation of a space at another server (KV_GENERATIONS_MAX). */
 void store_space_learn(struct store *s, const char *name, uint64_t generation, uint64_t now_ns);
+bool store_space_believed(const struct store *s, const char *name, uint64_t generation);
 void store_floor_learn(struct store *s, uint64_t floor, uint64_t now_ns);
 
 /* store_hash, store_id -- the hash of a key here, and its number at all servers (tombs.h). */

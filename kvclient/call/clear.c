@@ -19,7 +19,6 @@
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/call.h"
 
-#define JUMP_MAX  (1ull << 32)   /* a server's generation above another's */
 #define HEARD_NS  3000000000ull  /* until all clients have the view that this one has */
 #define DIFFER_NS 10000000000ull /* then a server that announces another view is wrong */
 #define LOOK_NS   20000000ull
@@ -103,7 +102,7 @@ static void answers_compare(struct clear *k)
 		struct asked *a = &k->of[i];
 		if (!a->tried || a->rc)
 			continue;
-		if (a->highest - lowest > JUMP_MAX)
+		if (a->highest - lowest > KV_GENERATIONS_MAX)
 			a->rc = -KV_EPROTO;
 		else
 			k->highest = KV_MAX(k->highest, a->highest);

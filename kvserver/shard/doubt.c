@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doubt.c -- see doubt.h. A shard keeps the last verdicts until the next message. */
+/* doubt.c -- see doubt.h. A shard keeps the last verdicts until the next message.
+ *
+ * A member that reports an impossible generation of a namespace is not believed in anything: the doubt ends as if not
+ * all had answered, and no generation is learned. (A generation near the last one would make later clears useless.) */
 #include "kvserver/shard/doubt.h"
 
 #include <stdlib.h>
@@ -63,6 +66,27 @@ void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 	shard_doubt_take(s);
 }
 
+/* Whether the generations can be those of members; logs the first that cannot. */
+static bool spaces_believed(const struct shard *s, const struct doubt_verdicts *v)
+{
+	const struct kvs_space *lie = NULL;
+	uint64_t floor = s->store.spaces.floor;
+	for (uint32_t i = 0; i < v->spaces && !lie; i++)
+		if (!store_space_believed(&s->store, v->space[i].name, v->space[i].generation))
+			lie = &v->space[i];
+	if (!lie && (v->floor <= floor || v->floor - floor <= KV_GENERATIONS_MAX))
+		return true;
+	kv_event(s->opt.log, KV_LOG_ERROR,
+		 KV_EVENT("generation_refused", KV_NUMBER("shard", s->opt.index),
+			  KV_FIELD("namespace", lie ? lie->name : "*"),
+			  KV_NUMBER("generation", lie ? lie->generation : v->floor)),
+		 "shard %u: a member of the cluster reports the generation %llu of namespace %s, more than 2^32 above "
+		 "ours: it is not believed, and values that other members may have deleted are dropped; find the "
+		 "member with `kv-client namespaces`",
+		 s->opt.index, (unsigned long long)(lie ? lie->generation : v->floor), lie ? lie->name : "*");
+	return false;
+}
+
 /* Before values are shown again. */
 static void spaces_learn(struct shard *s, const struct doubt_verdicts *v)
 {
@@ -90,9 +114,10 @@ void shard_doubt_take(struct shard *s)
 	if (before_ns != s->store.doubt.before_ns)
 		(copies ? store_doubt_copies : store_doubt)(&s->store, before_ns);
 	if (decided) {
-		if (verdicts)
+		bool believed = verdicts && spaces_believed(s, verdicts);
+		if (believed)
 			spaces_learn(s, verdicts);
-		store_judge(&s->store, verdicts ? verdicts->verdict : NULL, verdicts ? verdicts->count : 0);
+		store_judge(&s->store, believed ? verdicts->verdict : NULL, believed ? verdicts->count : 0);
 		s->opt.ops->judged(s, s->store.doubt.verdict, s->store.doubt.count);
 		s->doubt.late_ns = 0;
 	}

@@ -377,6 +377,40 @@ static void a_server_that_stood_still_asks_what_was_cleared(void **state)
 	}
 }
 
+static uint64_t generation_of(unsigned server)
+{
+	return space_find(&members.world.server[server].server->shard[0]->store.spaces, "sim")->generation;
+}
+
+/* The same, but one of the others reports nonsense. */
+static void an_impossible_generation_is_not_learned(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(3); i++) {
+		struct world_options wo = options(2250 + i, kinds[i % KV_COUNT(kinds)]);
+		uint64_t before;
+		wo.servers = FEWER;
+		open_world(&wo, FEWER);
+		world_do(&members.world, 0, put_each, NULL);
+		before = generation_of(1);
+		world_server_freeze(&members.world, 1, true);
+		members_change(1, 0);
+		members_settle();
+		members_settle();
+		for (unsigned k = 0; k < WORLD_SHARDS; k++) {
+			struct store *liar = &members.world.server[0].server->shard[k]->store;
+			store_space_advance(liar, space_find(&liar->spaces, "sim"), UINT64_MAX - 1,
+					    world_now(&members.world));
+		}
+		members_change(1, KV_MEMBER_UP);
+		world_server_freeze(&members.world, 1, false);
+		world_sleep(&members.world, 20 * SECOND);
+		assert_non_null(world_said("event=generation_refused"));
+		assert_int_equal(generation_of(1), before);
+		world_close(&members.world);
+	}
+}
+
 /* It was down when the namespace was cleared, and no view names members: the pool that cleared tells it. */
 static void a_server_that_is_back_is_told_of_the_clear(void **state)
 {
@@ -401,8 +435,7 @@ static void a_server_that_is_back_is_told_of_the_clear(void **state)
 	world_sleep(&members.world, 2 * SECOND);
 	again = world_server_again(&members.world, 2);
 	world_sleep(&members.world, 2 * SECOND);
-	assert_int_equal(space_find(&members.world.server[again].server->shard[0]->store.spaces, "sim")->generation,
-			 space_find(&members.world.server[0].server->shard[0]->store.spaces, "sim")->generation);
+	assert_int_equal(generation_of(again), generation_of(0));
 	world_close(&members.world);
 }
 
@@ -456,6 +489,7 @@ int main(void)
 		cmocka_unit_test(a_value_put_at_a_new_member_is_found),
 		cmocka_unit_test(a_member_that_has_left_is_not_used_after_a_clear),
 		cmocka_unit_test(a_server_that_stood_still_asks_what_was_cleared),
+		cmocka_unit_test(an_impossible_generation_is_not_learned),
 		cmocka_unit_test(a_server_that_is_back_is_told_of_the_clear),
 		cmocka_unit_test(what_is_cleared_in_a_storm_stays_cleared),
 	};

@@ -313,6 +313,21 @@ static void what_other_servers_know_is_learned(void **state)
 	close_store();
 }
 
+static void an_impossible_generation_of_others_is_told_apart(void **state)
+{
+	(void)state;
+	open_store(1 << 16, 1);
+	enter("a");
+	store_space_learn(&store, "a", 7, SECOND);
+	assert_true(store_space_believed(&store, "a", 3));
+	assert_true(store_space_believed(&store, "a", 7 + KV_GENERATIONS_MAX));
+	assert_false(store_space_believed(&store, "a", 8 + KV_GENERATIONS_MAX));
+	assert_false(store_space_believed(&store, "a", UINT64_MAX));
+	assert_true(store_space_believed(&store, "new", KV_GENERATIONS_MAX));
+	assert_false(store_space_believed(&store, "new", KV_GENERATIONS_MAX + 1));
+	close_store();
+}
+
 /* ---- against a table ---- */
 
 enum { SPACES = 4, KEYS = 64 };
@@ -389,6 +404,7 @@ int main(void)
 		cmocka_unit_test(the_newer_generation_wins),
 		cmocka_unit_test(a_full_table_forgets_what_is_unused),
 		cmocka_unit_test(what_other_servers_know_is_learned),
+		cmocka_unit_test(an_impossible_generation_of_others_is_told_apart),
 		cmocka_unit_test(random_use_agrees_with_a_table),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
