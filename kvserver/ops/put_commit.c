@@ -5,7 +5,9 @@
  * EXISTS_OTHER.
  *
  * A copy of another server's value has the birth time of its value. It is refused if the key was deleted since, never
- * lengthens the life of an existing value, and of two values with different bytes the younger one stays. */
+ * lengthens the life of an existing value, and of two values with different bytes the younger one stays.
+ * If the tier alone has the key, the copy comes again (BUSY) when its value is
+ * in memory. */
 #include "kvserver/ops/put_commit.h"
 
 #include "kvserver/ops/tier.h"
@@ -139,7 +141,25 @@ int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_
 	if (born_ns)
 		rc = store_copy_allowed(&s->store, s->store.space, store_hash(&s->store, q->key.data, q->key.len),
 					born_ns, now_ns, &expires_ns);
-	return rc ? copy_refused(s, rc) : WIRE_OK;
+	if (rc)
+		return copy_refused(s, rc);
+	if (KV_UNLIKELY(s->work->tier != NULL) && born_ns &&
+	    tier_brings(s, q->key.data, q->key.len, q->flags & WIRE_PUT_SPARE, now_ns))
+		return q->flags & WIRE_PUT_SPARE ? copy_refused(s, -KV_ENOMEM) : WIRE_BUSY;
+	return WIRE_OK;
+}
+
+/* The tier alone has a value of the block's key. */
+static bool tier_first(struct shard *s, const struct block *b, uint64_t now_ns)
+{
+	struct space *entered = s->store.space;
+	bool brings;
+	if (index_peek(&s->store.index, b->item.hash))
+		return false;
+	store_enter(&s->store, s->store.spaces.at[b->space]);
+	brings = tier_brings(s, b->item.key, b->item.key_len, false, now_ns);
+	store_enter(&s->store, entered);
+	return brings;
 }
 
 /* The birth of a value that a client has put: after a standstill, its beginning (shard/doubt.h). */
@@ -206,6 +226,8 @@ static int copy_commit(struct shard *s, struct block *b, uint64_t checksum, uint
 		store_copy_allowed(&s->store, s->store.spaces.at[b->space], b->item.hash, born_ns, now_ns, &expires_ns);
 	if (rc)
 		return rc;
+	if (KV_UNLIKELY(s->work->tier != NULL) && tier_first(s, b, now_ns))
+		return -KV_EBUSY;
 	rc = store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
 	if (rc != -KV_EEXIST || block_born_ns(*out_holder) >= born_ns ||
 	    ((*out_holder)->len == b->len && (*out_holder)->checksum == checksum))

@@ -5,6 +5,9 @@
  * not be, the wait ends and the GET begins anew, with its first arrival time; now it does not ask the tier again.
  * A DELETE, a CLEAR, or a TOUCH that shortens a life, is answered when the tier has written that old records are void.
  *
+ * A copy of another server's value whose key the tier alone has is told to come again, while the value is read: a
+ * record has no birth, and of two values the younger one stays (put_commit.c).
+ *
  * A wait belongs to its request, which may be stopped or cancelled as any other. */
 #include "kvserver/ops/tier.h"
 
@@ -17,6 +20,8 @@
 #include "kvserver/shard/request.h"
 #include "kvserver/tier/tier_file.h"
 
+#define FETCH_NS 1000000000ull
+
 /* A waiting request. */
 struct tier_waiter {
 	struct tier_wait wait; /* of a GET */
@@ -27,12 +32,20 @@ struct tier_waiter {
 	uint8_t key[KV_KEY_MAX];
 };
 
+/* A read for a copy, for which no request waits. */
+struct tier_fetch {
+	struct tier_wait wait;
+	struct slab *of;
+};
+
+enum { FETCHES = 256 };
+
 struct shard_tier {
 	struct tier *tier;
 	struct tier_device *device[TIER_DEVICES_MAX];
 	unsigned devices;
 	uint64_t names_number; /* of doubt_orders */
-	struct slab waiters;
+	struct slab waiters, fetches;
 };
 
 /* ---- waits ---- */
@@ -138,6 +151,32 @@ bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *r
 		return true;
 	waiter_drop(w->r);
 	return false;
+}
+
+/* ---- copies ---- */
+
+static void fetch_end(struct tier_wait *wait, enum tier_end how)
+{
+	struct tier_fetch *f = wait->arg;
+	(void)how; /* the copy comes again, and finds the value in memory, or nowhere */
+	slab_put(f->of, f);
+}
+
+bool tier_brings(struct shard *s, const void *key, size_t key_len, bool spare, uint64_t now_ns)
+{
+	struct shard_tier *st = s->work->tier;
+	struct tier_fetch *f;
+	int rc;
+	if (!st || !st->tier || !tier_has(st->tier, index_hash(&s->store.index, key, key_len), now_ns))
+		return false;
+	f = spare ? NULL : slab_get(&st->fetches);
+	if (!f)
+		return true;
+	*f = (struct tier_fetch){.wait = {.end = fetch_end, .arg = f}, .of = &st->fetches};
+	rc = tier_get(st->tier, key, key_len, now_ns + FETCH_NS, now_ns, &f->wait);
+	if (rc)
+		slab_put(&st->fetches, f);
+	return rc != -KV_ENOTFOUND;
 }
 
 /* ---- EXISTS ---- */
@@ -401,6 +440,7 @@ int shard_tier_open(struct shard *s, struct kv_error *err)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a tier");
 	s->work->tier = st;
 	slab_init(&st->waiters, sizeof(struct tier_waiter), SHARD_REQUESTS_MAX);
+	slab_init(&st->fetches, sizeof(struct tier_fetch), FETCHES);
 	o.shard = s->opt.index;
 	o.shards = KV_MAX(s->opt.shards, 1u);
 	o.key_seed = s->opt.shard_seed;
@@ -430,6 +470,7 @@ void shard_tier_free(struct shard *s)
 	for (unsigned i = 0; i < st->devices; i++)
 		tier_device_close(&st->device[i]);
 	slab_fini(&st->waiters);
+	slab_fini(&st->fetches);
 	free(st);
 	s->work->tier = NULL;
 }

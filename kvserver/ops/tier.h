@@ -21,6 +21,11 @@ void shard_tier_free(struct shard *s);
  * miss; *reply says if the tier has the key all the same. */
 bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns);
 
+/* tier_brings -- memory does not have the key of a copy, in the namespace that the store has entered. True: the tier
+ * may have an older or a younger value, and reads it: the copy has to come again. spare: it reads nothing, for which
+ * others might be evicted. */
+bool tier_brings(struct shard *s, const void *key, size_t key_len, bool spare, uint64_t now_ns);
+
 /* tier_exists -- set bit i of `tier` if digest i is not in `found`, and the tier has its key. Returns whether there is
  * one. */
 bool tier_exists(const struct shard *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, const uint8_t *found,

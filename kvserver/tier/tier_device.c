@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tier_device.c -- a shard's part of a file or partition, read and written by the shard's loop. */
+/* tier_device.c -- a shard's part of a file or partition, read and written by the shard's loop.
+ *
+ * With other --worker-threads or another size the parts begin elsewhere, where values may lie: bytes that a client
+ * chose, maybe those of a superblock. The first part always begins with the file. So if its superblock, which no value
+ * can lie at, is not of this layout, the first page of every other part is made void before any shard writes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -76,6 +80,35 @@ static int device_reopen(struct tier_device *dev, struct kv_error *err)
 
 static const struct tier_device_ops ops = {.submit = device_submit, .reopen = device_reopen};
 
+/* Whether the file is laid out in parts like this one. */
+static bool layout_same(const struct device *d, unsigned shards, uint8_t *page)
+{
+	struct tier_super s;
+	return pread(d->fd, page, TIER_PAGE, 0) == TIER_PAGE && tier_super_check(page, &s) == 0 && s.offset == 0 &&
+	       s.shards == shards && s.bytes == d->dev.bytes;
+}
+
+static int part_check(const struct device *d, unsigned shards, struct kv_error *err)
+{
+	uint8_t *page = aligned_alloc(TIER_PAGE, TIER_PAGE);
+	int rc = 0;
+	if (!page)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a device of the tier");
+	if (!layout_same(d, shards, page)) {
+		memset(page, 0, TIER_PAGE);
+		if (d->file->later)
+			rc = kv_fail(err, -KV_EINVAL,
+				     "--tier %s was written with another size or number of worker threads: give the "
+				     "running server's, or start without --handover",
+				     d->file->path);
+		else if (pwrite(d->fd, page, TIER_PAGE, (off_t)d->dev.offset) != TIER_PAGE || fdatasync(d->fd) < 0)
+			rc = kv_fail(err, -EIO, "--tier %s: its parts could not be written: %s", d->file->path,
+				     kv_strerror(-errno));
+	}
+	free(page);
+	return rc;
+}
+
 int tier_device_open(const struct tier_file *file, unsigned shard, unsigned shards, struct loop *loop,
 		     struct tier_device **out, struct kv_error *err)
 {
@@ -89,6 +122,8 @@ int tier_device_open(const struct tier_file *file, unsigned shard, unsigned shar
 	d->file = file;
 	d->fd = -1;
 	rc = device_open(d, err);
+	if (rc == 0 && shard > 0 && (rc = part_check(d, shards, err)) != 0)
+		close(d->fd);
 	if (rc)
 		free(d);
 	else

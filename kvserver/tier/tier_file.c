@@ -256,7 +256,7 @@ static int one_open(const char *spec, size_t len, bool later, const struct kv_lo
 	struct tier_file *f = &all->file[all->count];
 	bool blank_front = false;
 	int rc;
-	*f = (struct tier_file){.fd = -1};
+	*f = (struct tier_file){.fd = -1, .later = later};
 	all->count++;
 	rc = spec_parse(spec, len, f, err);
 	if (rc == 0)

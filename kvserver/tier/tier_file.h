@@ -15,6 +15,7 @@ struct tier_file {
 	int fd; /* its lock */
 	bool disk;
 	bool buffered; /* the file system refuses O_DIRECT */
+	bool later;    /* another server has it still */
 };
 
 struct tier_files {

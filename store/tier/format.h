@@ -38,8 +38,9 @@ struct tier_super {
 	uint64_t offset, segments; /* the range: its first byte on the device, and segments behind the superblock */
 	uint64_t made_s;           /* wall clock */
 	uint64_t key_seed;         /* of the server's digests: another seed means another placement of keys */
-	uint64_t log_pages;
-	uint8_t reserved[168];
+	uint64_t log_pages;        /* of the log of deletions */
+	uint64_t bytes;            /* of the range */
+	uint8_t reserved[160];
 	uint64_t checksum; /* of all before */
 };
 _Static_assert(sizeof(struct tier_super) == 256, "the superblock's layout");

@@ -322,6 +322,7 @@ static void make(struct tier_drive *d, enum kv_log_level level, const char *why)
 				 .shards = t->opt.shards,
 				 .segment_pages = d->fifo.opt.segment_pages,
 				 .offset = d->dev->offset,
+				 .bytes = d->dev->bytes,
 				 .segments = d->fifo.opt.segments,
 				 .made_s = tier_wall_s(t),
 				 .key_seed = t->opt.key_seed,
@@ -354,7 +355,7 @@ static const char *other(const struct tier_drive *d, int rc, const struct tier_s
 	if (s->shard != d->t->opt.shard || s->shards != d->t->opt.shards)
 		return "it was written with another number of worker threads";
 	if (s->segment_pages != d->fifo.opt.segment_pages || s->segments != d->fifo.opt.segments ||
-	    s->offset != d->dev->offset || s->log_pages != d->log.pages)
+	    s->offset != d->dev->offset || s->bytes != d->dev->bytes || s->log_pages != d->log.pages)
 		return "it was written with another size or --tier-segment";
 	return s->key_seed != d->t->opt.key_seed ? "it was written by another server" : NULL;
 }

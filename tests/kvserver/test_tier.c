@@ -228,6 +228,64 @@ static void a_younger_value_in_memory_is_spared_on_the_tier(void **state)
 	assert_int_equal(left_ms(name(0)), UINT64_MAX);
 }
 
+/* Of two values of a key the younger one stays, though the tier alone has it. */
+static int32_t copy(const char *key, uint64_t seed, uint64_t born_ns)
+{
+	uint64_t until_ns = loop_now(rig.loop) + 10000000000ull;
+	int32_t status = WIRE_BUSY;
+	bool asked = false;
+	while (status == WIRE_BUSY && loop_now(rig.loop) < until_ns) {
+		struct wire_request q;
+		rig_fill(rig_memory(0), LEN, seed);
+		q = rig_put(key, LEN, 0, LEN, kv_hash_block(rig_memory(0), LEN),
+			    WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_COPY);
+		q.put.born_ns = shard_clock(rig.shard->opt.shard_seed, born_ns);
+		status = rig_ask(&q)->status;
+		asked |= status == WIRE_BUSY;
+		rig_quiet();
+	}
+	assert_true(asked); /* memory did not have it */
+	return status;
+}
+
+static void get_check(const char *key, uint64_t seed)
+{
+	static uint8_t want[LEN];
+	struct wire_request q = rig_get(key, 0, LEN);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	rig_quiet();
+	rig_fill(want, LEN, seed);
+	assert_memory_equal(rig_memory(0), want, LEN);
+}
+
+static void a_late_copy_of_an_older_value_is_refused(void **state)
+{
+	uint64_t before_ns = loop_now(rig.loop);
+	(void)state;
+	fill();
+	assert_int_equal(copy(name(0), 1000, before_ns), WIRE_DELETED);
+	assert_int_equal(rig_stat(WIRE_STAT_COPIES_REFUSED), 1);
+	get_check(name(0), 0);
+	assert_int_equal(copy(name(1), 1000, loop_now(rig.loop)), WIRE_OK);
+	get_check(name(1), 1000);
+	assert_int_equal(copy(name(2), 2, before_ns), WIRE_OK); /* the same value */
+	get_check(name(2), 2);
+}
+
+static void a_copy_for_spare_room_reads_nothing(void **state)
+{
+	struct wire_request q;
+	(void)state;
+	fill();
+	rig_fill(rig_memory(0), LEN, 0);
+	q = rig_put(name(0), LEN, 0, LEN, kv_hash_block(rig_memory(0), LEN),
+		    WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_COPY | WIRE_PUT_SPARE);
+	q.put.born_ns = shard_clock(rig.shard->opt.shard_seed, loop_now(rig.loop));
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOMEM);
+	rig_quiet();
+	assert_null(store_find(&rig.shard->store, name(0), strlen(name(0)), loop_now(rig.loop)));
+}
+
 static void a_waiting_get_can_be_cancelled(void **state)
 {
 	struct wire_request q, cancel = rig_request(WIRE_CANCEL, NULL);
@@ -256,6 +314,64 @@ static void a_session_that_ends_leaves_no_wait(void **state)
 	rig_attachment_end();
 }
 
+/* ---- the layout of a file ---- */
+
+#define FILE_BYTES (24ull << 20)
+
+static void super_write(int fd, uint64_t at, uint32_t shard, uint32_t shards)
+{
+	uint8_t page[TIER_PAGE] = {0};
+	struct tier_super s = {
+		.shard = shard, .shards = shards, .offset = at, .bytes = FILE_BYTES / shards, .segments = 4};
+	tier_super_seal(&s);
+	memcpy(page, &s, sizeof(s));
+	assert_int_equal(pwrite(fd, page, sizeof(page), (off_t)at), sizeof(page));
+}
+
+/* Whether a superblock is there after a shard has opened its part. */
+static bool stays(const struct tier_file *f, unsigned shard, unsigned shards)
+{
+	struct tier_device *d = NULL;
+	struct kv_error err = {0};
+	uint8_t page[TIER_PAGE];
+	struct tier_super s;
+	bool is;
+	assert_int_equal(tier_device_open(f, shard, shards, NULL, &d, &err), 0);
+	assert_int_equal(pread(f->fd, page, sizeof(page), (off_t)d->offset), sizeof(page));
+	is = tier_super_check(page, &s) == 0;
+	tier_device_close(&d);
+	return is;
+}
+
+/* With other worker threads a part begins where a value lies, and a client has chosen its bytes. */
+static void a_superblock_inside_a_value_is_not_believed(void **state)
+{
+	char name_of[] = "/tmp/kvrail-tier-layout.XXXXXX";
+	struct tier_file f = {.path = name_of, .bytes = FILE_BYTES, .buffered = true};
+	struct tier_device *d = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	f.fd = mkstemp(name_of);
+	assert_true(f.fd >= 0);
+	assert_int_equal(ftruncate(f.fd, (off_t)FILE_BYTES), 0);
+	super_write(f.fd, 0, 0, 2);
+	super_write(f.fd, FILE_BYTES / 2, 1, 2);
+	super_write(f.fd, FILE_BYTES / 3, 1, 3); /* in a value */
+	assert_true(stays(&f, 0, 2));
+	assert_true(stays(&f, 1, 2));
+	f.later = true; /* another server has the file: nothing is written */
+	assert_int_equal(tier_device_open(&f, 1, 3, NULL, &d, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "another size or number of worker threads"));
+	f.later = false;
+	assert_true(stays(&f, 0, 3)); /* its shard makes a new one */
+	assert_false(stays(&f, 1, 3));
+	super_write(f.fd, FILE_BYTES / 3, 1, 3);
+	super_write(f.fd, 0, 0, 3);
+	assert_true(stays(&f, 1, 3));
+	close(f.fd);
+	unlink(name_of);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,8 +382,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_touch_reaches_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_touch_of_an_earlier_value_spares_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_younger_value_in_memory_is_spared_on_the_tier, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_late_copy_of_an_older_value_is_refused, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_copy_for_spare_room_reads_nothing, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_waiting_get_can_be_cancelled, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_session_that_ends_leaves_no_wait, rig_open, rig_close),
+		cmocka_unit_test(a_superblock_inside_a_value_is_not_believed),
 	};
 	return cmocka_run_group_tests_name("kvserver/tier", tests, group_up, group_down);
 }
