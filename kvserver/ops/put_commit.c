@@ -5,9 +5,8 @@
  * EXISTS_OTHER.
  *
  * A copy of another server's value has the birth time of its value. It is refused if the key was deleted since, never
- * lengthens the life of an existing value, and of two values with different bytes the younger one stays.
- * If the tier alone has the key, the copy comes again (BUSY) when its value is
- * in memory. */
+ * lengthens the life of an existing value, and of two values with different bytes the younger one stays. If
+ * the tier alone has the key, the copy comes again (BUSY) when its value is in memory. */
 #include "kvserver/ops/put_commit.h"
 
 #include "kvserver/ops/tier.h"
