@@ -2,8 +2,8 @@
 /* command.c -- the commands of kv-client.
  *
  * get does not know a value's length in advance. A value up to half of the client's buffer is borrowed in one call. For
- * a longer one, a call for its first byte returns the length; an ordinary get then fills memory of that size, in ranges
- * of one generation. If a longer value has replaced it by then, get retries. */
+ * a longer one, a call with room for one byte is refused with the length, and counts as no hit; an ordinary get then
+ * fills memory of that size, in ranges of one generation. If a longer value has replaced it by then, get retries. */
 #include "kvcli/command.h"
 
 #include <inttypes.h>
@@ -76,26 +76,34 @@ struct getting {
 	int64_t len; /* or a code */
 };
 
-/* Runs on the client's loop. Gets the whole value if it can be borrowed, else only its length (data stays NULL). */
+static void data_keep(struct getting *g, const void *from)
+{
+	g->data = malloc((size_t)KV_MAX(g->len, 1));
+	if (g->data)
+		memcpy(g->data, from, (size_t)g->len);
+	else
+		g->len = -KV_ENOMEM;
+}
+
+/* Runs on the client's loop. Gets the whole value if it can be borrowed, else only its length (data stays NULL), unless
+ * it is one byte. */
 static void get_small(struct kvc_client *client, unsigned w, void *arg)
 {
 	uint64_t value_len = 0;
 	uint8_t byte;
-	struct kvc_call first = {.size = sizeof(first), .length = 1, .out_value_len = &value_len};
+	struct kvc_call ask = {.size = sizeof(ask), .out_value_len = &value_len};
 	struct getting *g = arg;
 	struct kvc_borrowed borrowed = {0};
 	(void)w;
 	g->len = kvc_get_borrowed_await(client, g->key, 0, NULL, &borrowed);
 	if (g->len >= 0) {
-		g->data = malloc((size_t)KV_MAX(g->len, 1));
-		if (g->data)
-			memcpy(g->data, borrowed.data, (size_t)g->len);
-		else
-			g->len = -KV_ENOMEM;
+		data_keep(g, borrowed.data);
 		kvc_borrowed_release(client, &borrowed);
 	} else if (g->len == -KV_ETOOBIG || g->len == -KV_ENOTSUP) { /* it is sealed */
-		g->len = kvc_get_await(client, g->key, &byte, 1, &first);
+		g->len = kvc_get_await(client, g->key, &byte, 1, &ask);
 		if (g->len >= 0)
+			data_keep(g, &byte);
+		else if (g->len == -KV_ETOOBIG)
 			g->len = (int64_t)value_len;
 	}
 }

@@ -68,17 +68,16 @@ static void unpin_await(struct kvc_client *client, unsigned w, void *arg)
 	one->result = kvc_unpin_await(client, one->key, &one->call);
 }
 
-/* A part of one byte is asked for, which comes with the length of the whole. */
+/* Room for one byte: a longer value is refused with its length, moves nothing and counts as no hit. */
 static void length_await(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct one *one = arg;
 	uint64_t value_len = 0;
 	char byte;
 	(void)w;
-	one->call.length = 1;
 	one->call.out_value_len = &value_len;
 	one->result = kvc_get_await(client, one->key, &byte, 1, &one->call);
-	if (one->result >= 0)
+	if (one->result == -KV_ETOOBIG)
 		one->result = (int64_t)value_len;
 }
 

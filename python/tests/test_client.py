@@ -272,10 +272,12 @@ class ClientTest(unittest.TestCase):
         into = [bytearray(3) for _ in keys]
         self.assertEqual(self.client.get_many(keys, into), [2, 3, None])
         self.assertEqual(into[1], b"bbb")
+        hits = self.client.counters()["hits"]
         with self.assertRaisesRegex(
             kvrail.TooBig, f"the value has 2 bytes, .* room for 1: key '{keys[0]}'"
         ) as caught:
             self.client.get_many(keys, [bytearray(1), bytearray(3), bytearray(3)])
+        self.assertEqual(self.client.counters()["hits"], hits + 1)  # to ask for a length is no hit
         self.assertEqual(caught.exception.results, [kvrail.TooBig.code, 3, kvrail.NotFound.code])
         self.assertEqual(self.client.delete_many(keys), [True, True, False])
 

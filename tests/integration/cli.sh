@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 86
+plan 88
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -52,6 +52,19 @@ check "stat --json: misses were answered not found" stat_is \
 	"j['servers'][0]['counters']['answers']['answered_not_found'] >= j['servers'][0]['counters']['requests']['misses'] > 0"
 check "stat --json: the client's own side" stat_is \
 	"j['client']['servers'][0]['state'] == 'up' and j['client']['counters']['results of STAT']['ok'] > 0 and j['client']['counters']['calls']['errors'] == 0"
+hits() { kv --json stat | python3 -c 'import json, sys; print(json.load(sys.stdin)["servers"][0]["counters"]["requests"]["hits"])'; }
+counts_one() { # counts_one KV-CLIENT-WORDS...: a GET of one value, which the server counts as one hit
+	local before
+	before=$(hits) && kv "$@" -o "$scratch/copy" && [ $(($(hits) - before)) = 1 ]
+}
+sealed_counts() {
+	local seal=(--seal-key-file "$scratch/seal")
+	kv make-seal-key "$scratch/seal" && kv "${seal[@]}" put sealed-value 'a few bytes' && counts_one "${seal[@]}" get sealed-value &&
+		[ "$(cat "$scratch/copy")" = 'a few bytes' ] && kv "${seal[@]}" put sealed-byte x && counts_one "${seal[@]}" get sealed-byte &&
+		[ "$(cat "$scratch/copy")" = x ]
+}
+check "a long value counts as one hit, over the fabric too" eval 'counts_one get file-104857600 && counts_one --local off get file-104857600'
+check "so does a sealed value" sealed_counts
 slow_says() { kv --slow-ms 1 get file-104857600 -o "$scratch/copy" 2>&1 | grep -Eq 'slow GET client 0 .* key .file-104857600. .*: [0-9.]+ ms = room .*; [0-9]+ requests; OK'; }
 documented() { # every name that stat gives is explained
 	kv --all --json stat | python3 -c "
