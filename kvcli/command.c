@@ -426,8 +426,8 @@ static const struct command {
 	 "prints one JSON object. Exit status 1: some server does not answer, or there are no tenants."},
 	{"namespaces", 0, 0, false, OF_JSON, "namespaces [--json]", namespaces_run,
 	 "Prints the namespaces of all servers, added up: the generation, which each clear advances, values, memory, "
-	 "bytes on the tier, GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is free, within "
-	 "seconds. --json prints one JSON object. Exit status 1: some server does not answer."},
+	 "bytes on the tier, GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is "
+	 "free, within seconds. --json prints one JSON object. Exit status 1: some server does not answer."},
 	{"clear", 0, 0, false, 0, "clear, or --namespace NAME clear", clear_run,
 	 "Forgets all values of the namespace that --namespace names, or of the default one, on all servers: they are "
 	 "misses from now on, for all clients. Every server must confirm: exit status 3 if one does not, then run it "
