@@ -477,7 +477,7 @@ static void storm_run(uint64_t seed, unsigned flags)
 static void what_is_cleared_in_a_storm_stays_cleared(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < world_seeds(12); i++)
+	for (unsigned i = 0; i < world_storms(12); i++)
 		storm_run(2400 + i, kinds[i % KV_COUNT(kinds)]);
 }
 

@@ -383,6 +383,7 @@ static void what_was_deleted_long_after_a_join_does_not_come_back(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct world_options wo = options(1340 + i, 0);
+		wo.heartbeat_ms = 1000;
 		open_world(&wo);
 		world_do(&members.world, 0, put_each_for, (void *)100000);
 		members_all_up(SERVERS);
@@ -610,7 +611,7 @@ static void storm_run(uint64_t seed, unsigned flags)
 static void what_is_deleted_in_a_storm_stays_deleted(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < world_seeds(6); i++)
+	for (unsigned i = 0; i < world_storms(6); i++)
 		storm_run(940 + i, kinds[i % KV_COUNT(kinds)]);
 }
 

@@ -312,7 +312,7 @@ static void a_view_needs_more_than_half_of_the_servers(void **state)
 	members.state[0] = members.state[2] = 0;
 	for (unsigned i = 0; i < SERVERS / 2; i++)
 		members_tell_one(i, 900);
-	world_sleep(&members.world, 100 * SECOND);
+	world_sleep(&members.world, test_rounds(100, 20) * SECOND);
 	assert_int_equal(epoch_here(), 1);
 	assert_int_equal(world_counters(&members.world, 0).members, SERVERS);
 	members_tell_one(2, 9);

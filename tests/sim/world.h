@@ -190,8 +190,9 @@ const char *world_said(const char *text);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
-/* world_seeds -- how many of n seeds to run: a third in `make check`, else all; a quarter under AddressSanitizer; one
- * under ThreadSanitizer, which costs most and finds nothing in one thread. */
+/* world_seeds -- how many of n seeds to run: a quarter in `make check`, else all; a quarter under AddressSanitizer; one
+ * under ThreadSanitizer, which costs most and finds nothing in one thread. world_storms -- of worlds that take seconds
+ * each: one in `make check`. */
 static inline unsigned world_seeds(unsigned n)
 {
 #if defined(__has_feature)
@@ -208,6 +209,11 @@ static inline unsigned world_seeds(unsigned n)
 #else
 	return test_rounds(n, (n + 3) / 4);
 #endif
+}
+
+static inline unsigned world_storms(unsigned n)
+{
+	return test_rounds(world_seeds(n), 1);
 }
 
 #endif
