@@ -116,8 +116,8 @@ def patience():
 
 
 def patient(seconds):
-    """So many seconds of an idle machine."""
-    return round(seconds * patience(), 1)
+    """So many seconds of an idle machine; an hour at most, as programs allow."""
+    return min(round(seconds * patience(), 1), 3600)
 
 
 def turns_in_circles(before, after, dt):
