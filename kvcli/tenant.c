@@ -10,6 +10,7 @@
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
 #include "kvcli/look.h"
+#include "kvcli/table.h"
 
 enum { ROOM = 512 }; /* tenants of a server, with those that were removed */
 
@@ -110,25 +111,57 @@ static uint64_t read_s(const struct tenants *before, const struct tenants *now, 
 	return (uint64_t)((double)(t->read_bytes - was->read_bytes) / seconds);
 }
 
-static const char *bytes_text(uint64_t bytes, char buf[32])
+enum { NAME, MEM, SHARE, CAP, TIER, TIER_CAP, PINS, PINS_CAP, REQUESTS, SESSIONS, READ, EVICTIONS, COLUMNS };
+
+static const struct table_column columns[COLUMNS] = {
+	[NAME] = {.title = "TENANT", .width = 10, .cut = true, .keep = 16},
+	[MEM] = {.title = "MEM", .width = 8},
+	[SHARE] = {.title = "SHARE", .width = 8, .drop = 1},
+	[CAP] = {.title = "CAP", .width = 8},
+	[TIER] = {.title = "TIER", .width = 8, .drop = 4},
+	[TIER_CAP] = {.title = "CAP", .width = 8, .drop = 5},
+	[PINS] = {.title = "PINS", .width = 8, .drop = 6},
+	[PINS_CAP] = {.title = "CAP", .width = 8, .drop = 7},
+	[REQUESTS] = {.title = "REQUESTS", .width = 8, .drop = 2},
+	[SESSIONS] = {.title = "SESSIONS", .width = 8},
+	[READ] = {.title = "READ/s", .width = 8},
+	[EVICTIONS] = {.title = "EVICTIONS", .width = 9, .drop = 3},
+};
+
+/* A tenant's line. */
+struct row {
+	char name[4 * KVC_NAMESPACE_MAX + 1], text[COLUMNS][32];
+	const char *cell[COLUMNS];
+};
+
+static void row_make(const struct tenants *before, const struct tenants *now, unsigned i, struct row *out)
 {
-	return bytes == UINT64_MAX ? "-" : kv_size_format(bytes, buf, 32);
+	const struct kvc_tenant *t = &now->of[i];
+	const uint64_t bytes[COLUMNS] = {
+		[MEM] = t->memory_bytes,  [SHARE] = t->memory_share,      [CAP] = t->memory_cap,
+		[TIER] = t->tier_bytes,   [TIER_CAP] = t->tier_cap,       [PINS] = t->pinned_bytes,
+		[PINS_CAP] = t->pins_cap, [READ] = read_s(before, now, t)};
+	for (unsigned k = MEM; k < COLUMNS; k++)
+		out->cell[k] = bytes[k] == UINT64_MAX ? "-" : kv_size_format(bytes[k], out->text[k], 32);
+	out->cell[NAME] = kv_utf8_text(t->name, strlen(t->name), out->name, sizeof(out->name));
+	snprintf(out->text[REQUESTS], 32, "%" PRIu64, t->requests);
+	snprintf(out->text[SESSIONS], 32, "%" PRIu64, t->sessions);
+	snprintf(out->text[EVICTIONS], 32, "%" PRIu64, t->evictions);
 }
 
 static void table_print(const struct tenants *before, const struct tenants *now)
 {
-	printf("%10s %10s %10s %10s %10s %10s %10s %8s %8s %10s %10s  %s\n", "MEM", "SHARE", "CAP", "TIER", "TIER CAP",
-	       "PINS", "PINS CAP", "REQUESTS", "SESSIONS", "READ/s", "EVICTIONS", "TENANT");
+	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
+	struct row row;
 	for (unsigned i = 0; i < now->count; i++) {
-		const struct kvc_tenant *t = &now->of[i];
-		char text[8][32], name[4 * sizeof(t->name) + 1];
-		printf("%10s %10s %10s %10s %10s %10s %10s %8" PRIu64 " %8" PRIu64 " %10s %10" PRIu64 "  %s%s\n",
-		       bytes_text(t->memory_bytes, text[0]), bytes_text(t->memory_share, text[1]),
-		       bytes_text(t->memory_cap, text[2]), bytes_text(t->tier_bytes, text[3]),
-		       bytes_text(t->tier_cap, text[4]), bytes_text(t->pinned_bytes, text[5]),
-		       bytes_text(t->pins_cap, text[6]), t->requests, t->sessions,
-		       bytes_text(read_s(before, now, t), text[7]), t->evictions,
-		       kv_utf8_text(t->name, strlen(t->name), name, sizeof(name)), t->listed ? "" : " (removed)");
+		row_make(before, now, i, &row);
+		table_measure(&t, row.cell);
+	}
+	table_fit(&t);
+	table_header(&t, stdout);
+	for (unsigned i = 0; i < now->count; i++) {
+		row_make(before, now, i, &row);
+		table_row(&t, stdout, row.cell, now->of[i].listed ? NULL : "removed", false);
 	}
 }
 

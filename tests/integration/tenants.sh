@@ -51,7 +51,7 @@ figures() { as "$1" "$2" tenants --interval 100ms --json | json_is - "$3"; }
 check "the tenants' figures, for one that may read all" figures ops "" "{t['name']: (t['memory_share'], t['memory_cap'], t['requests_max'], t['listed']) for t in j['tenants']} == {'acme': (0, 8 << 20, None, True), 'beta': (8 << 20, None, 64, True), 'ops': (0, None, None, True)} and [t['memory_bytes'] > 0 for t in j['tenants'] if t['name'] == 'beta'] == [True]"
 check "a tenant sees its own alone" figures acme acme "[t['name'] for t in j['tenants']] == ['acme'] and j['tenants'][0]['sessions'] >= 1"
 check "also where it has no rights" figures beta acme "[t['name'] for t in j['tenants']] == ['beta']"
-check "as a table" says '^ +[0-9.]+ [KM]iB .* acme$' as acme acme tenants --interval 100ms
+check "as a table" says '^acme +[0-9.]+ [KM]iB .* 8 MiB ' as acme acme tenants --interval 100ms
 check "sessions over one connection have the rights of their own keys" "$build/tests/integration/tenant_sessions" "$server" "$scratch/acme.key" "$scratch/beta.key"
 check "the numbers of the server are for it alone" eval 'as ops "" stat >/dev/null && status 3 as acme acme stat'
 check "an unknown identity is refused, and told the way out" says 'tenants does not list' as stranger acme get k

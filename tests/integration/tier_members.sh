@@ -6,14 +6,14 @@
 plan 20
 port=$(free_ports 4)
 members=(--members "list:a=127.0.0.1:$port,b=127.0.0.1:$((port + 1))")
-common=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --tier-segment 1M --log-level info)
+common=(--memory-mb 8 --worker-threads 2 --landing-mb 8 --log-level info)
 client() { limited "$build/kv-client" --server "127.0.0.1:$port" --server "127.0.0.1:$((port + 1))" "${over[@]}" "$@"; }
 declare -A pid
 start_a() { # start_a LOG -- log files have a name each
-	start_server "$1" --listen-addr "127.0.0.1:$port" --node-id a "${members[@]}" "${common[@]}" --tier "$scratch/a.img:128M" && pid[a]=$server_pid
+	start_server "$1" --listen-addr "127.0.0.1:$port" --node-id a "${members[@]}" "${common[@]}" --tier "$scratch/a.img:128M" --tier-segment 1M && pid[a]=$server_pid
 }
 start_b() { # start_b LOG [TIER]
-	start_server "$1" --listen-addr "127.0.0.1:$((port + 1))" --node-id b "${members[@]}" "${common[@]}" ${2:+--tier "$2"} && pid[b]=$server_pid
+	start_server "$1" --listen-addr "127.0.0.1:$((port + 1))" --node-id b "${members[@]}" "${common[@]}" ${2:+--tier "$2" --tier-segment 1M} && pid[b]=$server_pid
 }
 kill_of() { # kill_of LETTER...
 	local letter
