@@ -57,7 +57,7 @@ static int key_take(void *arg, const char *name, const uint8_t *key, size_t len,
 	if (len != CRYPT_KEY)
 		return kv_fail(err, -KV_EINVAL,
 			       "key '%s' of the seal key file %s has %zu bytes; it needs %d (64 hexadecimal digits): "
-			       "`kv-client --make-seal-key FILE` makes one",
+			       "`kv-client make-seal-key FILE` makes one",
 			       name, r->path, len, (int)CRYPT_KEY);
 	if (!names && k->count == KC_SEAL_KEYS_MAX)
 		return kv_fail(err, -KV_EINVAL,
@@ -88,7 +88,7 @@ int kc_seal_keys_load(const char *path, const char *space, bool with_names, stru
 	rc = boot_secrets_read(path, "seal key file", key_take, &r, err);
 	if (rc == 0 && k->count == 0)
 		rc = kv_fail(err, -KV_EINVAL,
-			     "the seal key file %s has no key; `kv-client --make-seal-key FILE` makes one", path);
+			     "the seal key file %s has no key; `kv-client make-seal-key FILE` makes one", path);
 	if (rc == 0 && with_names && !r.names_found)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "the seal key file %s has no key for names: add a line 'names:HEX' with 64 hexadecimal "

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # messages.sh -- what programs say when something is wrong names the cause and the way out, once; and keys are made by kv-server itself.
 . "$(dirname "$0")/lib.bash"
-plan 31
+plan 32
 key=$scratch/key
 check "--make-psk makes a key" status 0 "$build/kv-server" --make-psk "$key"
 check "for its owner alone" eval '[ "$(stat -c %a "$key")" = 600 ]'
@@ -29,6 +29,18 @@ client() { timeout -k 5 60 "$build/kv-client" --server "$server" "${in_time[@]}"
 check "the key that was made opens a server" status 0 client --psk-file "$key" ping
 check "a client without a key is told which options it lacks" says "$server: .*--psk-file; or .*--cert, --key and --ca" client ping
 check "an address is said once" says "^kv-client: server 127.0.0.1:1: connection refused" "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
+options_named() { # a message or document names `PROGRAM --OPTION`: the program has it
+	local program option text
+	for topic in $("$build/kv-bench" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do "$build/kv-bench" help "$topic"; done >"$scratch/kv-bench" 2>&1
+	grep -rhoE 'kv-(server|bench|client|doctor) --[a-z-]+' --include='*.[ch]' --include='*.py' --include='*.md' base host bootstrap engine store local kvclient \
+		kvserver kvbench kvcli kvdoctor kvlab python/kvrail docs README.md | sort -u >"$scratch/named"
+	[ "$(wc -l <"$scratch/named")" -gt 20 ] || return 1
+	while read -r program option; do
+		if [ "$program" = kv-bench ]; then text=$(cat "$scratch/kv-bench"); else text=$("$build/$program" --help); fi
+		grep -Eq -- "$option([^a-z-]|\$)" <<<"$text" || { echo "$program has no $option"; return 1; }
+	done <"$scratch/named"
+}
+check "options that messages and documents name exist" options_named
 check "also where the server has a name" says "^kv-client: server b=127.0.0.1:1: connection refused" "$build/kv-client" --server b=127.0.0.1:1 --timeout 2 ping
 check "port 0 of a server is refused" says "'127.0.0.1:0': port 0 is no server's" "$build/kv-client" --server b=127.0.0.1:0 ping
 hinted() { local text; text=$("$build/kv-$1" --bogus 2>&1) || [ "$text" = "kv-$1: unknown option --bogus (try --help)" ] || { echo "$text"; return 1; }; }

@@ -318,7 +318,7 @@ static void bad_files_are_refused_in_a_sentence(void **state)
 		int rc;
 		const char *part;
 	} bad[] = {
-		{"", 0600, false, -KV_EINVAL, "--make-seal-key"},
+		{"", 0600, false, -KV_EINVAL, "`kv-client make-seal-key FILE` makes one"},
 		{"names:" FIRST "\n", 0600, false, -KV_EINVAL, "has no key"},
 		{"a:" FIRST "\n", 0644, false, -KV_EDENIED, "chmod"},
 		{"a:" FIRST "\n", 0600, true, -KV_EINVAL, "names:HEX"},
