@@ -445,8 +445,6 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	length = b->len - q->get.offset;
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
-	if (KV_UNLIKELY(l->session->limited))
-		tenant_reads(l->session, length, now_ns);
 	inlined = get_inlined(q, b, length);
 	if (in_place)
 		room = q->dest.slice ? q->dest.slice : KV_VALUE_MAX;
@@ -454,6 +452,8 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
+	if (KV_UNLIKELY(l->session->limited))
+		tenant_reads(l->session, length, now_ns);
 	if (in_place && !inlined) {
 		get_place(l, q, b, length, reply, now_ns);
 		return;

@@ -108,9 +108,13 @@ static void pins_have_a_limit(void **state)
 /* The first value takes the clock an hour ahead. */
 static void reading_has_a_rate(void **state)
 {
+	struct wire_request q;
 	(void)state;
 	take(", \"read_rate\": 300");
 	assert_int_equal(put("r"), WIRE_OK);
+	q = rig_get("r", 0, 4096);
+	q.get.length = 0;
+	assert_int_equal(ask(&q)->status, WIRE_TOOBIG); /* moved nothing, and costs nothing */
 	assert_int_equal(status(WIRE_GET, "r"), WIRE_OK);
 	assert_int_equal(status(WIRE_GET, "r"), WIRE_BUSY);
 	assert_int_equal(rig_stat(WIRE_STAT_OVER_QUOTA), 1);
