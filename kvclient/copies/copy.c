@@ -65,7 +65,6 @@ static int get_copy_await(struct kc_node *from, struct kvc_key key, const struct
 			  struct kc_trace *t, struct kvc_borrowed *out, uint64_t *out_generation)
 {
 	struct kvc_client *c = from->client;
-	uint64_t guess = KV_MAX(c->last_len, (uint64_t)1);
 	struct kvc_get g;
 	int64_t rc = kc_get_init(&g, c, key, &(struct kc_target){.at = c->area.base}, 1, call, deadline_ns);
 	if (rc < 0)
@@ -74,7 +73,7 @@ static int get_copy_await(struct kc_node *from, struct kvc_key key, const struct
 	g.route.kind = ROUTE_FIXED;
 	g.ask.moved = true;
 	g.own_wait.trace = t;
-	rc = kc_get_lent_await(&g, guess, out);
+	rc = kc_get_lent_await(&g, kc_get_guess(c, 0), out);
 	*out_generation = g.value.generation;
 	return (int)KV_MIN(rc, (int64_t)0);
 }

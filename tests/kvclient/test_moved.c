@@ -386,6 +386,31 @@ static void bytes_are_moved_once_into_registered_memory(void **state)
 	assert_int_equal(kvc_unregister(t.pool, &t.mem), 0);
 }
 
+/* Of no given length: the length of the value before is a guess only. A value that is too long for the client's buffer
+ * moves nothing, and is no hit. */
+static void a_value_borrowed_after_one_of_another_length_moves_once(void **state)
+{
+	enum { LONG = 5, LONGER = 6, TOO_LONG = 7 };
+	static const unsigned order[] = {LONGER, LONG, LONGER, TOO_LONG, LONG};
+	uint64_t before, moved, hits;
+	(void)state;
+	need_server();
+	expected = 0;
+	for (unsigned k = 0; k < KV_COUNT(order); k++) {
+		struct want w = {.i = order[k], .len = sizes[order[k]]};
+		bool fits = order[k] != TOO_LONG || test_local != KVC_LOCAL_OFF;
+		before = fabric_bytes();
+		hits = test_stat(t.pool, "hits");
+		on_client(borrow_worker, &w);
+		moved = fabric_bytes() - before;
+		assert_int_equal(w.got, fits ? (int64_t)w.len : -KV_ETOOBIG);
+		if ((double)moved > (fits ? 1.02 * (double)w.len : 4096))
+			fail_msg("value %u of %llu bytes moved %llu", k, (unsigned long long)w.len,
+				 (unsigned long long)moved);
+		assert_int_equal(test_stat(t.pool, "hits") - hits, fits);
+	}
+}
+
 /* A miss counts once, whatever was asked for; and what was counted adds up. */
 static void a_miss_counts_once(void **state)
 {
@@ -409,7 +434,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_are_moved_once_into_plain_memory),
 		cmocka_unit_test(bytes_are_moved_once_into_registered_memory),
+		cmocka_unit_test(a_value_borrowed_after_one_of_another_length_moves_once),
 		cmocka_unit_test(a_miss_counts_once),
 	};
-	return cmocka_run_group_tests(tests, up, down);
+	return test_both_ways(tests, up, down);
 }
