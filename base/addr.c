@@ -309,6 +309,10 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 			"'%.100s' names no host; a server is HOST:PORT or NAME=HOST:PORT, with the host's name or "
 			"address (port %u where none is given)",
 			text ? text : "", KV_PORT_DEFAULT);
+	if (strchr(at, ','))
+		return kv_fail(err, -KV_EINVAL,
+			       "'%.100s' has a comma: name several servers one by one, as in --server A --server B",
+			       text);
 	rc = kv_where_parse(at, e.where, err);
 	if (rc < 0)
 		return rc;

@@ -43,6 +43,17 @@ static void check_entry(const char *text, const char *id, const char *whole, con
 	assert_int_equal(e.named, strcmp(id, whole) != 0);
 }
 
+static void several_servers_in_one_text_are_refused(void **state)
+{
+	struct kv_server_entry e;
+	struct kv_error err;
+	(void)state;
+	assert_int_equal(kv_server_entry_parse("h:1,h:2", &e, &err), -KV_EINVAL);
+	check_contains(err.text, "--server A --server B");
+	assert_int_equal(kv_server_entry_parse("a=h:1,b=h:2", &e, &err), -KV_EINVAL);
+	check_contains(err.text, "--server A --server B");
+}
+
 static void a_server_of_a_list_has_a_name_or_stands_for_itself(void **state)
 {
 	static const char *const wrong[] = {"=a:1",           "a b=host:1", "a,b=host:1", "a=", "a=b=host:1",
@@ -317,6 +328,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hosts_and_ports_parse),
+		cmocka_unit_test(several_servers_in_one_text_are_refused),
 		cmocka_unit_test(a_server_of_a_list_has_a_name_or_stands_for_itself),
 		cmocka_unit_test(the_rest_is_refused_with_a_reason),
 		cmocka_unit_test(a_server_may_have_several_addresses),
