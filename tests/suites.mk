@@ -103,16 +103,16 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/loo
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
-# Programs of `make bench`, and some which are run by hand: hash, samehost, window, pages, channel and keep, for what the checksum, the copying, the pages, the frames and the index of --keep cost here. They link no client of ours.
+# Programs of `make bench`, and some which are run by hand: hash, samehost, window, pages, channel, keep and tier_scan, for what the checksum, the copying, the pages, the frames, the index of --keep and that of a tier cost here. They link no client of ours.
 BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvreplay c2c hash samehost window pages channel)
 $(B)/tests/bench/window: $(call objs,kvserver/ops/copy.c)
 $(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c)) $(call a,kvbench loop ring local host base)
 	$(link)
-$(B)/tests/bench/keep: $(B)/tests/bench/keep.c.o $(B)/tests/bench/result.c.o $(call a,kvbench $(needs_store))
+$(addprefix $(B)/tests/bench/,keep tier_scan): %: %.c.o $(B)/tests/bench/result.c.o $(call a,kvbench $(needs_store))
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared
-BENCH_TOOLS += $(addprefix $(B)/tests/bench/,keep congestion.so) $(B)/tests/bench/submit
+BENCH_TOOLS += $(addprefix $(B)/tests/bench/,keep tier_scan congestion.so) $(B)/tests/bench/submit
 
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
 $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) store kvserver) tests/fault/wrap.txt

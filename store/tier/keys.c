@@ -78,8 +78,11 @@ void tier_key_remember(struct tier *t, const struct space *sp, const void *key, 
 
 bool tier_key_gone(const struct tier *t, const struct space *sp, const void *key, size_t len)
 {
-	const struct tier_id id = gone_id(t, sp, key, len);
-	return t->gone_full || (t->gone.live > 0 && tier_records_find(&t->gone, &id));
+	struct tier_id id;
+	if (t->gone_full || t->gone.live == 0) /* the usual start: no hash for each of millions of records */
+		return t->gone_full;
+	id = gone_id(t, sp, key, len);
+	return tier_records_find(&t->gone, &id) != 0;
 }
 
 void tier_key_read(struct tier *t)
