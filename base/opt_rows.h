@@ -134,6 +134,11 @@ struct kv_opt_security {
 	const char *psk_file, *cert, *key, *ca, *crl, *server_name;
 };
 
+/* In the initializer of a struct kvc_options. */
+#define KV_OPT_SECURITY_OF(s)                                                                                          \
+	.psk_file = (s).psk_file, .cert_file = (s).cert, .key_file = (s).key, .ca_file = (s).ca, .crl_file = (s).crl,  \
+	.server_name = (s).server_name
+
 #define KV_OPT_SECURITY_ROW(n, at, text, ...)                                                                          \
 	{.name = n, .type = KV_OPT_STRING, .metavar = "FILE", .offset = at, .help = text, __VA_ARGS__}
 /* of: the type of the struct with a member `struct kv_opt_security security`. */

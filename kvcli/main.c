@@ -34,12 +34,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
-				 .psk_file = o->security.psk_file,
-				 .cert_file = o->security.cert,
-				 .key_file = o->security.key,
-				 .ca_file = o->security.ca,
-				 .crl_file = o->security.crl,
-				 .server_name = o->security.server_name,
+				 KV_OPT_SECURITY_OF(o->security),
 				 .seal_key_file = o->seal.key_file,
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .log_level = o->slow_ms ? KV_MAX(o->log_level, (int)KV_LOG_WARN) : o->log_level};

@@ -168,12 +168,7 @@ static int pool_open(const struct doctor_options *o, unsigned index, struct kvc_
 				 .num_rails = o->rails,
 				 .connect_timeout_ns = CONNECT_NS,
 				 .timeout_ns = CONNECT_NS,
-				 .psk_file = o->security.psk_file,
-				 .cert_file = o->security.cert,
-				 .key_file = o->security.key,
-				 .ca_file = o->security.ca,
-				 .crl_file = o->security.crl,
-				 .server_name = o->security.server_name,
+				 KV_OPT_SECURITY_OF(o->security),
 				 .log_level = KV_LOG_ERROR};
 	return kvc_pool_open(&ko, out, err);
 }

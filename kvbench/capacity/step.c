@@ -65,13 +65,8 @@ static int pool_open(struct capacity_reporter *t, const char *psk, struct kvc_po
 				 .peer_timeout_ns = 60000000000ull, /* a busy machine is not a dead one */
 				 .flags = KVC_OPEN_WAIT |
 					  KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
-				 .psk_file = o->security.psk_file,
+				 KV_OPT_SECURITY_OF(o->security),
 				 .psk = psk,
-				 .cert_file = o->security.cert,
-				 .key_file = o->security.key,
-				 .ca_file = o->security.ca,
-				 .crl_file = o->security.crl,
-				 .server_name = o->security.server_name,
 				 .log_level = o->log_level,
 				 .opening = opening,
 				 .opening_arg = t};
