@@ -124,6 +124,7 @@ class Check:
         self.places()
         self.memory()
         self.confinement()
+        self.local()
         self.key()
         self.rights()
 
@@ -229,10 +230,25 @@ class Check:
         if profile["type"] == "Localhost":
             self.must(os.path.exists(os.path.join(DEPLOY, "components/seccomp", profile["localhostProfile"])),
                       "there is no such seccomp profile")
+        paths = [m["mountPath"] for m in self.box["volumeMounts"]]
+        self.must(len(set(paths)) == len(paths), "two volumes at one path")
         for box in self.spec["containers"] + self.spec["initContainers"]:
             c = box.get("securityContext", {})
+            self.must(c.get("capabilities", {}).get("add", []) in ([], ["CHOWN"]) and (box is not self.box or "add" not in c["capabilities"]),
+                      f"{box['name']} has capabilities")
             self.must(c.get("allowPrivilegeEscalation") is False and c.get("readOnlyRootFilesystem") is True
                       and c.get("capabilities", {}).get("drop") == ["ALL"], f"{box['name']} is not confined")
+
+    def local(self):
+        """The socket for clients of the node: its folder is the node's, and belongs to the server's user."""
+        if "local-socket" not in self.args:
+            return
+        path = os.path.dirname(self.args["local-socket"])
+        self.must("hostPath" in self.volume(path), "--local-socket lies in no folder of the node: engines do not see it")
+        user, group = (self.spec["securityContext"][name] for name in ("runAsUser", "runAsGroup"))
+        owners = [b for b in self.spec["initContainers"] if b["command"] == ["chown", f"{user}:{group}", path]]
+        self.must(owners and any(m["mountPath"] == path for m in owners[0]["volumeMounts"]),
+                  "the folder of --local-socket belongs to root: the server cannot make its socket")
 
     def key(self):
         first = self.spec["initContainers"][0]["command"]
@@ -291,6 +307,11 @@ def breakages():
         box(o)["volumeMounts"].append({"name": "arena", "mountPath": "/arena"})
         box(o)["args"] += ["--keep=/arena/index", "--arena-file=/arena/arena", "--recover=verify"]
 
+    def local(o, path):
+        pod(o)["volumes"].append({"name": "local", "hostPath": {"path": path}})
+        box(o)["volumeMounts"].append({"name": "local", "mountPath": path})
+        box(o)["args"].append(f"--local-socket={path}/socket")
+
     yield "an option that does not exist", "no option", lambda o: config(o, "landing-mb", "landing-pad")
     yield "an argument that does not exist", "no option", lambda o: box(o)["args"].append("--no-such-thing=1")
     yield "a drain longer than the grace", "terminationGrace", lambda o: config(o, "drain-sec = 60", "drain-sec = 85")
@@ -321,6 +342,11 @@ def breakages():
     yield "kept memory on a disk", "on a disk", lambda o: keep(o, {"sizeLimit": "9Gi"})
     yield "kept memory with too little room", "sizeLimit is below", lambda o: keep(o, {"medium": "Memory", "sizeLimit": "8Gi"})
     yield "notes that do not fit", "memory limit", lambda o: keep(o, {"medium": "Memory", "sizeLimit": "9Gi"})
+    yield "a socket that engines do not see", "do not see it", lambda o: box(o)["args"].append("--local-socket=/tmp/socket")
+    yield "a socket's folder that is root's", "belongs to root", lambda o: local(o, "/run/kvrail-local")
+    yield "two volumes at one path", "at one path", lambda o: local(o, "/run/kvrail")
+    yield "a server with capabilities", "has capabilities", lambda o: box(o)["securityContext"].update(
+        capabilities={"drop": ["ALL"], "add": ["CHOWN"]})
     yield "a name that moves", "node-id", lambda o: box(o)["args"].__setitem__(1, "--node-id=$(POD_IP)")
     yield "a key on a disk", "to a disk", lambda o: next(v for v in pod(o)["volumes"] if v["name"] == "run")["emptyDir"].pop("medium")
     yield "no seccomp profile", "no seccomp", lambda o: pod(o)["securityContext"]["seccompProfile"].update(type="Unconfined")

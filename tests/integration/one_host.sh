@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # one_host.sh -- clients on the server's host where the machine forbids something: each time one sentence, and the fabric instead.
 . "$(dirname "$0")/lib.bash"
-plan 10
+plan 11
 kept() { python3 tests/integration/no_uring.py --call "$@"; } # kept CALL COMMAND... -- without that system call
 
 # serve_by NAME COMMAND... -- start_server, by this command.
@@ -49,13 +49,16 @@ mkdir "$scratch/socket"
 start_server socket --local-socket "$scratch/socket/local" || exit 1
 check "a socket at a path" bench local
 apart() { unshare -m bash -c 'mount -t tmpfs none "$0" && exec "$@"' "$scratch/socket" "$@"; } # a container without the mount
+read_only() { unshare -m bash -c 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"' "$scratch/socket" "$@"; }
 small_shm() { unshare -m bash -c 'mount -t tmpfs -o size=64k none /dev/shm && exec "$0" "$@"' "$@"; } # as docker --shm-size
 if unshare -m true 2>/dev/null; then
+	check "a container that mounts it read-only" bench local read_only
 	check "a client that does not see it uses the fabric" bench push apart
 	check "and reports once how to mount it" once bench.out 'Unix socket .*cannot be reached.*is it mounted in this container'
 	stop_server "$server_pid"
 	check "a small /dev/shm plays no role" eval 'serve_by shm small_shm && bench local'
 else
+	skip "a container that mounts it read-only" "unshare -m is not permitted here"
 	skip "a client that does not see it uses the fabric" "unshare -m is not permitted here"
 	skip "and reports once how to mount it" "unshare -m is not permitted here"
 	skip "a small /dev/shm plays no role" "unshare -m is not permitted here"

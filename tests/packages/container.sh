@@ -65,7 +65,7 @@ check "its keys can be made and read by that user" within "$root" sh -c '[ "$(st
 served() { # the server as the image starts it, on another port; a client of the image at it
 	local pid rc=1
 	# (Not by a function: the process that is signalled must be the server.)
-	chroot "$root" "${clean[@]}" "${become[@]}" "${entry[@]}" "${arguments[@]}" --memory-mb 64 --listen-addr 127.0.0.1:0 --ready-fd 3 3>"$scratch/served.ready" >"$scratch/served.out" 2>&1 &
+	chroot "$root" "${clean[@]}" "${become[@]}" "${entry[@]}" "${arguments[@]}" --memory-mb 64 --listen-addr 127.0.0.1:0 --local-socket /run/kvrail/local --ready-fd 3 3>"$scratch/served.ready" >"$scratch/served.out" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	soon grep -q READY "$scratch/served.ready" && as_user kv-client --server "$(sed -n 's/^READY //p' "$scratch/served.ready")" ping && rc=0
@@ -73,7 +73,7 @@ served() { # the server as the image starts it, on another port; a client of the
 	[ $rc -eq 0 ] || cat "$scratch/served.out"
 	return $rc
 }
-check "it serves as that user, and SIGTERM ends it with status 0" served
+check "it serves as that user, with a socket for clients of its host, and SIGTERM ends it with status 0" served
 no_tools() { ! within "$root" sh -c 'command -v gcc || command -v make'; }
 check "nothing of the build is in the image" no_tools
 finish
