@@ -325,6 +325,7 @@ int rig_close(void **state)
 		rig_attachment_end();
 	te_peer_close(&rig.server);
 	free(rig.mem);
+	rig_until(!rig.shard->opt.ops->busy(rig.shard)); /* a tier reads on for a GET that has ended */
 	rig_quiet();
 	kv_seal_fini(&rig.seal);
 	kv_macs_fini(&rig.macs);
