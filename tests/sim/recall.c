@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvserver/ops/tier.h"
 #include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/members.h"
@@ -89,7 +90,7 @@ static struct verdict *all_read(const struct world_server *self, struct kvs_reca
 			return NULL;
 		}
 		for (unsigned k = 0; s != self && k < WORLD_SHARDS; k++) {
-			if (since_of(s, k) > self->recall_since_ns) {
+			if (!shard_tier_remembers(s->server->shard[k]) || since_of(s, k) > self->recall_since_ns) {
 				free(v);
 				return NULL;
 			}

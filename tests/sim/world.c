@@ -39,6 +39,7 @@
 
 #include "tests/sim/recall.h"
 #include "tests/sim/resolve_sim.h"
+#include "tests/sim/tier_sim.h"
 
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -370,6 +371,13 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
 	snprintf(node, sizeof(node), "node-%u", as);
 	s->as = as;
+	if (wo->tier_folder) {
+		snprintf(s->tier, sizeof(s->tier), "%s/%u.img:%llu", wo->tier_folder, as,
+			 (unsigned long long)wo->tier_bytes);
+		o.tier = (struct kv_opt_strings){.item = {s->tier}, .count = 1};
+		o.tier_segment = 1 << 20;
+		o.members = true;
+	}
 	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
 		s->loop[i] = loop_add(w, i == 0 ? "control" : "shard");
 	s->fab_first = sim_fabric_last() + 1;
@@ -461,6 +469,7 @@ void world_open(struct world *w, const struct world_options *options)
 	assert_true(w->options.pools <= WORLD_POOLS && w->options.clients <= WORLD_CLIENTS);
 	kv_prng_seed(&w->prng, options->seed ^ 0x7e57);
 	w->sim = sim_world_create(options->seed);
+	tier_sim_begin(w->sim, options->seed, options->tier_fail_ppm);
 	w->options.fabric.peer_fence = options->fence == WORLD_FENCE_ONE ||
 				       (options->fence == WORLD_FENCE_BY_SEED && (options->seed >> 2 & 1));
 	sim_fabric_init(w->sim, &w->options.fabric);
@@ -693,7 +702,9 @@ void world_server_crash(struct world *w, unsigned server, bool power_loss)
 		sim_fabric_crash(id);
 	if (power_loss)
 		sim_port_cut(w->sim, s->port, true);
+	tier_sim_unlock(&s->server->tier);
 	for (unsigned i = 0; i < KV_COUNT(s->loop); i++) {
+		tier_sim_crash(s->loop[i]);
 		if (!power_loss)
 			sim_loop_crash(w->sim, s->loop[i]);
 		sim_pass_crash(s->loop[i]); /* who is on the host would die as well: to them it is a kill */

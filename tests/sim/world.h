@@ -73,6 +73,9 @@ struct world_options {
 	const char *namespace_name; /* of pools; NULL: the default one */
 	bool events;                /* servers keep a log for followers */
 	bool recall;                /* servers ask the other members for deleted keys (recall.h) */
+	const char *tier_folder;    /* servers are members with a tier, in files there (tier_sim.h); NULL: none */
+	uint64_t tier_bytes;        /* of each */
+	unsigned tier_fail_ppm;
 };
 
 struct world_server {
@@ -82,6 +85,7 @@ struct world_server {
 	uint16_t port;
 	unsigned as; /* which of the options' servers it is, or has replaced */
 	bool crashed, frozen;
+	char tier[128];
 	int64_t recall_since_ns;
 	uint64_t recall_until_ns;
 };
