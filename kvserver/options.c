@@ -286,11 +286,6 @@ static bool is_member(const struct flags *f)
 	return f->members.members != NULL;
 }
 
-static bool has_session_keys(const struct flags *f)
-{
-	return f->server.session_keys != NULL;
-}
-
 static bool lets_pull(const struct flags *f)
 {
 	return f->server.allow_pull || f->server.pull_where_safe;
@@ -310,7 +305,6 @@ static const struct companion {
 	{"handover", keeps, "--keep: the running server is found by it"},
 	{"arena-file", keeps, "--keep: without an index its values would be lost"},
 	{"local-socket", shares_memory, "--arena shared, without --local off: else no client maps this memory"},
-	{"max-sessions", has_session_keys, "--session-keys: without keys no client opens further sessions"},
 	{"tier-admit", has_tier, "--tier"},
 	{"tier-rate", has_tier, "--tier"},
 	{"tier-day", has_tier, "--tier"},

@@ -70,7 +70,6 @@ static void options_that_need_others_are_refused_alone(void **state)
 		{"--recover", "verify", "empty", "--keep", "/k", "--recover goes with --keep"},
 		{"--handover", NULL, NULL, "--keep", "/k", "--handover goes with --keep"},
 		{"--arena-file", "/dev/shm/a", NULL, "--keep", "/k", "--arena-file goes with --keep"},
-		{"--max-sessions", "7", "0", "--session-keys", "/s", "--max-sessions goes with --session-keys"},
 		{"--tier-admit", "put", "eviction", "--tier", "/t:1G", "--tier-admit goes with --tier"},
 		{"--tier-rate", "1M", "0", "--tier", "/t:1G", "--tier-rate goes with --tier"},
 		{"--tier-day", "1G", "0", "--tier", "/t:1G", "--tier-day goes with --tier"},
