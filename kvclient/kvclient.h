@@ -908,7 +908,8 @@ enum {
  *
  * After 0 no GET, EXISTS, copy or pin finds a value whose PUT had begun before this call. A PUT in progress, of any
  * client, returns 0 and its value is dropped, unless the PUT began after the clear. So does a PUT that began before,
- * but reaches its server later.
+ * but reaches its server later. A client that learns of the clear by such a PUT knows its time to a round trip: a PUT
+ * that began so soon after the clear may be dropped, too.
  *   Every server of the cluster must confirm. If one does not, the call returns its code, and the others have cleared;
  * call again until it returns 0. A server that is down might be reachable for other clients, with its values, so the
  * call does not succeed without it; once the server has left the view, it counts no more. A name that nobody has used

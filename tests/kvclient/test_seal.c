@@ -308,7 +308,7 @@ static void cleared_and_foreign_values_are_refused(void **state)
 {
 	enum { LEN = 1000, STORED = LEN + 64 };
 	struct kvc_pool *sealed, *raw;
-	uint8_t value[LEN], stored[STORED];
+	uint8_t value[LEN], stored[STORED], found = 0;
 	uint64_t generation = 0;
 	(void)state;
 	need_server();
@@ -320,7 +320,11 @@ static void cleared_and_foreign_values_are_refused(void **state)
 	assert_int_equal(kvc_get(raw, NAMED("k"), stored, STORED, NULL), STORED);
 	assert_int_equal(kvc_namespace_clear(sealed, &generation, NULL), 0);
 	assert_int_equal(kvc_get(sealed, NAMED("k"), value, LEN, NULL), -KV_ENOTFOUND);
-	assert_int_equal(kvc_put(raw, NAMED("k"), stored, STORED, NULL), 0);
+	/* Within a round trip of another client's clear, a PUT may count as one before it. */
+	while (!found) {
+		assert_int_equal(kvc_put(raw, NAMED("k"), stored, STORED, NULL), 0);
+		assert_true(kvc_exists(raw, &NAMED("k"), 1, &found, NULL, NULL) >= 0);
+	}
 	assert_int_equal(kvc_get(sealed, NAMED("k"), value, LEN, NULL), -KV_ECORRUPT);
 	assert_int_equal(kvc_delete(sealed, NAMED("k"), NULL), 0);
 	test_fill(value, LEN, 6);
