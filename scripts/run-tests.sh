@@ -72,7 +72,10 @@ failed_names() {
 core_ms() {
 	local times time seconds
 	times >"$1.times"
-	read -r -d '' -a times <"$1.times"
+	times=()
+	while [ ${#times[@]} -lt 4 ]; do # a signal may interrupt the read
+		read -r -d '' -a times <"$1.times"
+	done
 	core_ms=0
 	for time in "${times[@]:2}"; do # 0m1.234s
 		seconds=${time#*m}
