@@ -339,10 +339,11 @@ class ArgumentsTest(NativeTest):
         self.refuses(TypeError, r"submit_batch_get\(\) needs 'buffers'", get, ["a"])
         self.refuses(
             TypeError,
-            r"submit_batch_exists\(\) takes at most 2 arguments, not 3",
+            r"submit_batch_exists\(\) takes at most 3 arguments, not 4",
             exists,
             ["a"],
             None,
+            False,
             3,
         )
         self.refuses(TypeError, "got 'keys' twice", exists, ["a"], keys=["a"])

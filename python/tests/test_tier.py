@@ -157,10 +157,10 @@ class Tier(unittest.TestCase):
             plain._store(names, [place] * len(names))
         key = names[found.index(2)]
         self.assertEqual(careful._look_up([key]), [0])
-        self.assertEqual(careful._load([key], [place]), [kvrail.Tier.code])
+        self.assertEqual(careful._load([key], [place]), [False])
         self.assertEqual(careful._failed, 0)
-        self.assertEqual(plain._load([key], [place]), [LENGTH])
-        self.assertEqual(careful._load([key], [place]), [LENGTH])
+        self.assertEqual(plain._load([key], [place]), [True])
+        self.assertEqual(careful._load([key], [place]), [True])
 
 
 if __name__ == "__main__":
