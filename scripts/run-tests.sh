@@ -77,24 +77,36 @@ core_ms() {
 		read -r -d '' -a times <"$1.times"
 	done
 	core_ms=0
-	for time in "${times[@]:2}"; do # 0m1.234s
+	for time in "${times[@]:${2:-2}}"; do # 0m1.234s
 		seconds=${time#*m}
 		core_ms=$((core_ms + 60000 * ${time%m*} + 10#${seconds//[!0-9]/}))
 	done
 }
 
+# lanes_ended -- sets $lanes_ms: the time of the lanes for which this shell has waited. Each has noted its own.
+lanes_ended() {
+	local pid ms
+	lanes_ms=0
+	for pid in "${lanes[@]}"; do
+		[ ! -e "/proc/$pid" ] && read -r ms <"${logs_beside[0]}.lane.$pid" && lanes_ms=$((lanes_ms + ms))
+	done 2>/dev/null
+}
+
 # run PROGRAM LOG -- runs it. LOG.said is then what there is to say of it, LOG.count its counts.
 run() {
-	local program=$1 log=$2 start=$SECONDS rc plan ok bad skip missing core_ms before cost
+	local program=$1 log=$2 start=$SECONDS rc plan ok bad skip missing core_ms lanes_ms before cost
 	core_ms "$log"
-	before=$core_ms
+	lanes_ended
+	before=$((core_ms - lanes_ms))
 	env --default-signal=INT,QUIT timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null &
 	child=$!
 	wait "$child"
 	rc=$?
 	child=
 	core_ms "$log"
-	core_ms=$((core_ms - before))
+	lanes_ended
+	core_ms=$((core_ms - lanes_ms - before))
+	[ "$core_ms" -ge 0 ] || core_ms=0
 	printf -v cost '%d s, %d.%d core-s' $((SECONDS - start)) $((core_ms / 1000)) $((core_ms % 1000 / 100))
 	# A program may run several groups: add up all plans in the output. A plan of none with a reason is one skip.
 	read -r plan ok bad skip <<<"$(awk '
@@ -174,6 +186,9 @@ lane() {
 	for ((i = 0; i < ${#beside[@]}; i++)); do
 		mkdir "${logs_beside[i]}.taken" 2>/dev/null && run "${beside[i]}" "${logs_beside[i]}"
 	done
+	core_ms "${logs_beside[0]}.lane.$BASHPID" 0
+	rm -f "${logs_beside[0]}.lane.$BASHPID.times"
+	echo "$core_ms" >"${logs_beside[0]}.lane.$BASHPID"
 }
 for ((i = 0; i < LANES && i < ${#beside[@]}; i++)); do
 	lane &
@@ -202,6 +217,7 @@ while [ "$told" -lt ${#beside[@]} ]; do
 done
 progress
 rm -rf "${logs_beside[@]/%/.taken}"
+[ ${#logs_beside[@]} -eq 0 ] || rm -f "${logs_beside[0]}".lane.*
 [ "$failed" -eq 0 ]
 rc=$?
 printf '%s\n' "${costs[@]}" | sort -rn | awk -v total="$core_total" -v wall="$SECONDS" '

@@ -156,7 +156,7 @@ test: ## one test program: make test T=kvclient/test_borrowed CASE='borrowed*' (
 	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter %.sh %.py,$(T)),tests,$(B)/tests/$(patsubst tests/%,%,$(T)) programs)
 	@KVRAIL_TEST_ONLY='$(CASE)' MODE=$(MODE) KVRAIL_BUILD=$(B) $(if $(filter %.sh %.py,$(T)),$(T),$(B)/tests/$(patsubst tests/%,%,$(T)))
 
-check: deps ## set up, build and pass the tests (4 minutes on 2 cores)
+check: deps ## set up, build and pass the tests (5 minutes on 2 cores, and the build)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@$(MAKE) --no-print-directory check-run
 
@@ -208,7 +208,7 @@ check-repeat: deps ## the tests of check again and again under load, with the na
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/repeat-check.sh -n $(or $(N),50) -p $(or $(ROUNDS_AT_ONCE),1) $(if $(LOAD),-l $(LOAD)) $(T)
 
 # members.sh mostly waits, for leases and silent servers.
-check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (15 minutes)
+check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (30 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@$(PRELOAD) MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b "tests/integration/members.sh $(tests_sim)" \
 		$(MUTANTS) $(filter-out tests/integration/members.sh $(tests_sim),$(LONG) $(SHORTENED))
