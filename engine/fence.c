@@ -315,7 +315,7 @@ static unsigned retry(struct te *te, int *out_rc)
 		if (rc)
 			rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
 		else
-			rc = rail_rebuild(r, &err);
+			rc = rail_rebuild(r, &err); /* in this turn, before another region becomes ready */
 		if (rc) {
 			*out_rc = rc;
 			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, r->device, err.text);

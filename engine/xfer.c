@@ -139,7 +139,7 @@ static void end(struct te_xfer *x)
 	peer->te->live--;
 	if (status == -KV_ECANCELED)
 		peer->te->stats.canceled++;
-	x->done(x, status);
+	x->done(x, status); /* x is the caller's again, perhaps freed */
 	peer_release(peer);
 }
 
@@ -365,7 +365,7 @@ static int start_ordered(struct te *te, struct te_xfer *x)
 		return -KV_EBUSY;
 	}
 	if (!l->follow) {
-		kv_list_del(&l->follow_node);
+		kv_list_del(&l->follow_node); /* it may be there since before a reset */
 		kv_list_add_tail(&te->order.links, &l->follow_node);
 	}
 	l->follow = follow;

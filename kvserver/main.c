@@ -7,8 +7,9 @@
  * a service manager's stop often follows. SIGHUP rereads keys and certificates (key_reload.c), --config and
  * --log-level; SIGUSR1 and SIGUSR2 change that level.
  *
- * The HTTP port opens before the server is made, and closes last. At a drain the values are pushed (push/) while
- * clients are served, then clients get GOODBYE, and the source loses this server.
+ * The HTTP port opens before the server is made, and closes last. It reports "draining" only when the server is about
+ * to stop listening, since Kubernetes treats a pod that is not ready as gone. At a drain the values are pushed (push/)
+ * while clients are served, then clients get GOODBYE, and the source loses this server.
  *
  * Exit status: 0 drained; 2 wrong command line, or an unusable file or object in it; 3 the server could not start. */
 #include <errno.h>

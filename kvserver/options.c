@@ -627,12 +627,13 @@ int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 
 /* ---- again ---- */
 
+/* Whether a running server can take this option; then it is taken. */
 static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct flags *running)
 {
 	enum kv_log_level level = KV_LOG_INFO;
 	if (row->offset == offsetof(struct flags, log_level)) {
 		kv_log_level_parse(fresh->log_level, &level);
-		running->log_level = kv_log_level_name(level);
+		running->log_level = kv_log_level_name(level); /* fresh points into a text that goes away */
 	} else if (row->offset == offsetof(struct flags, slow_ms)) {
 		running->slow_ms = fresh->slow_ms;
 	} else if (row->offset == offsetof(struct flags, server.ttl_ns)) {

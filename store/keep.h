@@ -26,7 +26,7 @@ struct keep_clock keep_clock_of(const struct keep_head *head, uint64_t now_ns, u
 struct keep_rest {
 	uint64_t blocks, tombs; /* restored */
 	uint64_t dropped;       /* expired since, or beyond the limit of values */
-	struct pins pins;
+	struct pins pins;       /* of sessions that will pin them again */
 	uint64_t pins_until_ns;
 	struct block **held; /* memory that clients of the former process may still read; from malloc */
 	uint32_t held_count, held_room;

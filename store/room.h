@@ -25,14 +25,14 @@ enum {
 struct room {
 	struct arena_walk walk; /* `from` begins the stretch so far */
 	struct kv_list node;    /* in the store's `clearing`, while mem is not NULL */
-	struct block *block;
+	struct block *block;    /* BLOCK_STAGED, the later owner */
 	uint64_t size, start;
 	uint64_t pinned;
 	bool begun, wrapped, pinned_too, found,
-		waits; /* begun: it has a walk, and may have memory. Facts, not states: most combinations occur */
-	bool charged;  /* its tenant has its bytes; before that nothing else begins */
-	bool met;      /* the search met values being written, or pins of an ended session */
-	bool swept;
+		waits;   /* begun: it has a walk, and may have memory. Facts, not states: most combinations occur */
+	bool charged;    /* its tenant has its bytes; before that nothing else begins */
+	bool met;        /* the search met values being written, or pins of an ended session */
+	bool swept;      /* every block of the stretch was visited once */
 	bool leased;     /* the last search met leased blocks, and found nothing */
 	bool tried;      /* it has begun once */
 	unsigned waited; /* steps */

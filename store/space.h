@@ -14,8 +14,8 @@ struct space {
 	char name[KV_SPACE_MAX + 1];
 	uint16_t index; /* its number in spaces.at, and in its blocks */
 	uint16_t next;
-	uint32_t users; /* sessions */
-	uint64_t refs;
+	uint32_t users;      /* sessions */
+	uint64_t refs;       /* blocks of every generation and state */
 	uint64_t generation; /* only the server's own tables compare it; blocks are compared by seed */
 	uint64_t seed; /* of the index, for keys of this generation: secret, and of no other generation or space */
 	uint64_t mark; /* in the numbers of its tombstones (tombs.h); equal at all servers */

@@ -24,7 +24,7 @@ struct tenant {
 	char name[KV_SPACE_MAX + 1]; /* "": of all namespaces without an owner, always there */
 	bool listed;                 /* in the present table */
 	unsigned place;              /* in tenancy.at */
-	struct evict evict;
+	struct evict evict;          /* of its blocks; of "": store.evict is used instead */
 	struct tenant_part limit;
 	uint64_t bytes;         /* charged for its blocks in every state, from the stage on: store_charge */
 	uint64_t tier_bytes;    /* of its values on the tier */

@@ -511,7 +511,7 @@ int replay_run(struct bench *bench, struct kv_error *err)
 	if (r.mem && kvc_unregister(bench->pool, &r.mem) < 0 && rc == 0)
 		rc = kv_fail(err, -KV_EINTERNAL, "the replay's memory is still in use after its last operation");
 	if (!r.mem)
-		kv_area_unmap(&r.area);
+		kv_area_unmap(&r.area); /* registered memory stays mapped until the process ends */
 	free(r.tally);
 	return rc;
 }

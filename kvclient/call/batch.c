@@ -127,7 +127,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot, struct kc_r
 		return rc;
 	g.batch.row = b->row;
 	g.batch.turn = b->turn;
-	g.wait = &b->wait;
+	g.wait = &b->wait; /* g goes out of scope before the request ends */
 	rc = kc_get_issue_await(&g, false, out);
 	if (rc < 0) {
 		kc_get_fini(&g);

@@ -268,7 +268,7 @@ static int part_begin(struct parts *p, unsigned i, unsigned part)
 	g.ask.single = true;
 	g.batch.row = j->row;
 	g.batch.turn = j->turn;
-	g.wait = j->wait;
+	g.wait = j->wait; /* g goes out of scope before the request ends */
 	rc = kc_get_issue_await(&g, false, &r);
 	if (rc < 0) {
 		kc_get_fini(&g);

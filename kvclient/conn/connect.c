@@ -236,7 +236,7 @@ static int welcome_take_await(struct kc_node *n, const struct wire_welcome_msg *
 	n->clock = (struct kc_clock){0};
 	kc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
 	kc_cleared_learn(c->pool, n->index, w->generation, cleared_by(c, w));
-	n->incarnation = w->incarnation;
+	n->incarnation = w->incarnation; /* before parking: another node may meet the same server */
 	kc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;

@@ -30,7 +30,7 @@ struct owed {
 	uint64_t time_ns;             /* end of the call */
 	uint64_t expires_ns;
 	uint16_t heard; /* server told; NOBODY: the view changed during the call */
-	uint16_t to[2];
+	uint16_t to[2]; /* servers to tell after a view change, or NOBODY */
 };
 
 struct kc_oweds {

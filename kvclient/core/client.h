@@ -152,7 +152,7 @@ struct kc_cluster {
 	struct kc_place_set draining, joining, restarted;
 	struct kc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
 	unsigned num_former;        /* former placements */
-	uint64_t left_ns;
+	uint64_t left_ns;           /* when a member last left the view; 0: never */
 	bool posted;                /* another client has posted a view (pool->view). Under the pool's lock */
 	struct kc_cluster_own *own; /* route/private.h */
 };

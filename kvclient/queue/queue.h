@@ -85,7 +85,7 @@ struct kvc_queue {
 	_Alignas(KV_LINES) _Atomic uint64_t free; /* index + 1 of the first entry; above it a count of changes */
 	_Atomic uint32_t background;
 	_Alignas(KV_LINES) _Atomic(struct kc_queue_entry *) done; /* ended entries, last one first */
-	_Alignas(KV_LINES) _Atomic uint32_t callers;
+	_Alignas(KV_LINES) _Atomic uint32_t callers;              /* threads inside submit or cancel */
 	_Atomic bool stopped;
 	_Atomic uint32_t under_way; /* entries without a completion; a futex */
 	_Atomic uint32_t refs;      /* the handle, each entry in use, coroutine and stop order */

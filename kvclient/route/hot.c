@@ -19,7 +19,7 @@ enum { SETS = 256, WAYS = 4 };
 struct hot {
 	uint64_t digest;   /* of its key; 0: never taken */
 	uint64_t fresh_ns; /* GETs ask both servers until then; 0: no second copy by this client */
-	uint64_t until_ns;
+	uint64_t until_ns; /* the place is the key's until then */
 	uint64_t again_ns; /* no copy before then */
 };
 

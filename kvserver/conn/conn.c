@@ -273,7 +273,7 @@ void conns_news(struct kvs_server *s)
 void conn_welcomed(struct conn *c)
 {
 	c->welcome = true;
-	c->beats.quiet_ms = 0;
+	c->beats.quiet_ms = 0; /* heartbeat_ms applies again, until a heartbeat announces another time */
 	if (!c->beats.on)
 		conn_beats_begin(c);
 	else if (news(c))

@@ -186,7 +186,7 @@ int saved_write(const char *dir, uint64_t origin, uint64_t now_ms, const struct 
 struct saving {
 	char dir[PATH_CAP];
 	uint64_t origin;
-	struct kv_view view;
+	struct kv_view view; /* with rc and error: the thread's until `done` */
 	int rc;
 	struct kv_error error;
 	pthread_mutex_t lock; /* done, refs */

@@ -32,8 +32,8 @@ struct shard_attachment {
 	uint64_t client_id;
 	struct te_peer *peer;
 	_Atomic bool *anew;
-	struct kv_list node; /* of the shard, once ENDING */
-	struct kv_list requests;
+	struct kv_list node;     /* of the shard, once ENDING */
+	struct kv_list requests; /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
 	uint32_t stage_count; /* includes PUTs waiting for memory */

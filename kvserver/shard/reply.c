@@ -163,7 +163,7 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 	if (kv_list_empty(&l->holding))
 		kv_list_add_tail(&s->replies.blocked, &l->blocked);
 	kv_list_add_tail(&l->holding, &h->node);
-	l->held++;
+	l->held++; /* the reply uses a credit until it leaves */
 }
 
 /* ---- durations of requests ---- */

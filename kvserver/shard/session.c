@@ -212,7 +212,7 @@ void session_end(struct shard_attachment *s, uint32_t number, struct call *gone,
 		return;
 	}
 	s->shard->opt.ops->session_end(s, o);
-	requests_cancel(o);
+	requests_cancel(o); /* `gone` is not set yet, so the session stays */
 	pins_leave(&s->shard->store, &o->pins);
 	o->gone = gone;
 	session_request_freed(o);

@@ -404,25 +404,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             for row in job.rows
         ]
         self._transfers += 1
+        submit: Callable[..., int] = self._client.submit_batch_set
+        options: dict[str, Any] = {"ttl": self._ttl, "background": True}
         if load:
-            done = self._submit(
-                ended,
-                self._client.submit_batch_get,
-                names,
-                rows,
-                timeout=self._timeout,
-                memory_only=self._memory_only,
-            )
-        else:
-            done = self._submit(
-                ended,
-                self._client.submit_batch_set,
-                names,
-                rows,
-                timeout=self._timeout,
-                ttl=self._ttl,
-                background=True,
-            )
+            submit, options = self._client.submit_batch_get, {"memory_only": self._memory_only}
+        done = self._submit(ended, submit, names, rows, timeout=self._timeout, **options)
         if not done:
             self._transfers -= 1
         return done
