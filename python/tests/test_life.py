@@ -218,8 +218,20 @@ print("over")
             client.submit_batch_exists(["a"])
             client.close()
 
+        def name(path, read):
+            try:
+                return read(path)
+            except OSError:  # it is gone, or it is the descriptor of the listing
+                return None
+
         def held():
-            return [len(os.listdir("/proc/self/" + folder)) for folder in ("fd", "task")]
+            return {
+                folder: [name(f"/proc/self/{folder}/{entry}{rest}", read) for entry in os.listdir("/proc/self/" + folder)]
+                for folder, rest, read in (
+                    ("fd", "", os.readlink),
+                    ("task", "/comm", lambda path: pathlib.Path(path).read_text().strip()),
+                )
+            }
 
         open_close()
         gc.collect()
@@ -228,10 +240,12 @@ print("over")
             open_close()
         # The kernel wakes who joins a thread before it takes the thread from the list.
         until = time.monotonic() + 20
-        while any(now > was for now, was in zip(held(), before)) and time.monotonic() < until:
+        while (now := held()) and time.monotonic() < until:
+            if all(len(now[folder]) <= len(before[folder]) for folder in now):
+                break
             time.sleep(0.05)
-        for now, was in zip(held(), before):
-            self.assertLessEqual(now, was)
+        for folder in now:
+            self.assertLessEqual(len(now[folder]), len(before[folder]), f"{folder}: {before[folder]}, now {now[folder]}")
 
 
 class CollectedTest(unittest.TestCase):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_namespace.c -- namespaces of pools against real servers: whose a key is, clears, PUTs beside them, and a server
  * that does not answer. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -194,23 +195,43 @@ enum { PUTTERS = 4, ROUNDS = 40 };
 
 struct race {
 	struct kvc_pool *pool;
-	_Atomic uint64_t last; /* the number of a PUT that began */
+	_Atomic uint64_t last;           /* of the PUTs' numbers */
+	_Atomic uint64_t begun[PUTTERS]; /* the number of each putter's last PUT of which the submit has returned */
 	_Atomic bool stop;
 	_Atomic unsigned failed;
 };
 
+struct putter {
+	pthread_t thread;
+	struct race *race;
+	unsigned index;
+};
+
+/* A thread may stand still between the choice of a number and its call, so the PUT counts as begun after the submit. */
 static void *putter(void *arg)
 {
-	struct race *r = arg;
-	while (!r->stop) {
-		uint64_t number = ++r->last;
-		uint64_t value[600] = {number}; /* too large for a frame */
-		char key[32];
-		int rc;
-		snprintf(key, sizeof(key), "race/%u", (unsigned)(number % 8));
-		rc = kvc_put(r->pool, (struct kvc_key){key, strlen(key)}, value, number % 2 ? 16 : sizeof(value), NULL);
-		r->failed += rc != 0 && rc != -KV_EEXIST;
+	struct putter *me = arg;
+	struct race *r = me->race;
+	struct kvc_queue *queue = NULL;
+	struct kvc_completion done;
+	if (kvc_queue_open(r->pool, NULL, &queue, NULL) != 0) {
+		r->failed++;
+		return NULL;
 	}
+	while (!r->stop) {
+		uint64_t value[600] = {++r->last, me->index}; /* too large for a frame */
+		struct pollfd readable = {.fd = kvc_queue_fd(queue), .events = POLLIN};
+		char key[32];
+		struct kvc_item item = {.data = value, .len = value[0] % 2 ? 16 : sizeof(value)};
+		snprintf(key, sizeof(key), "race/%u", (unsigned)(value[0] % 8));
+		item.key = (struct kvc_key){key, strlen(key)};
+		r->failed += kvc_submit_put(queue, &item, 1, NULL, 0) < 0;
+		r->begun[me->index] = value[0];
+		while (kvc_reap(queue, &done, 1) == 0)
+			poll(&readable, 1, -1);
+		r->failed += item.result != 0 && item.result != -KV_EEXIST;
+	}
+	kvc_queue_close(&queue);
 	return NULL;
 }
 
@@ -218,13 +239,17 @@ static void a_put_that_began_before_a_clear_is_not_found(void **state)
 {
 	struct kvc_pool *pool = open_in("race", 2, 2), *clearer = open_in("race", 2, 1);
 	struct race r = {.pool = pool};
-	pthread_t thread[PUTTERS];
+	struct putter putters[PUTTERS];
 	unsigned found = 0;
 	(void)state;
-	for (unsigned i = 0; i < PUTTERS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, putter, &r), 0);
+	for (unsigned i = 0; i < PUTTERS; i++) {
+		putters[i] = (struct putter){.race = &r, .index = i};
+		assert_int_equal(pthread_create(&putters[i].thread, NULL, putter, &putters[i]), 0);
+	}
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		uint64_t before = r.last;
+		uint64_t begun[PUTTERS];
+		for (unsigned i = 0; i < PUTTERS; i++)
+			begun[i] = r.begun[i];
 		assert_int_equal(kvc_namespace_clear(round % 2 ? pool : clearer, NULL, NULL), 0);
 		for (unsigned i = 0; i < 64; i++) {
 			uint64_t value[600];
@@ -232,15 +257,15 @@ static void a_put_that_began_before_a_clear_is_not_found(void **state)
 			int64_t rc;
 			snprintf(key, sizeof(key), "race/%u", i % 8);
 			rc = kvc_get(clearer, (struct kvc_key){key, strlen(key)}, value, sizeof(value), NULL);
-			if (rc > 0 && value[0] <= before)
-				fail_msg("PUT %llu is found after a clear that began when %llu had begun",
-					 (unsigned long long)value[0], (unsigned long long)before);
+			if (rc > 0 && value[0] <= begun[value[1]])
+				fail_msg("PUT %llu is found after a clear that began after the submit of PUT %llu",
+					 (unsigned long long)value[0], (unsigned long long)begun[value[1]]);
 			found += rc > 0;
 		}
 	}
 	r.stop = true;
 	for (unsigned i = 0; i < PUTTERS; i++)
-		pthread_join(thread[i], NULL);
+		pthread_join(putters[i].thread, NULL);
 	assert_int_equal(r.failed, 0);
 	assert_int_not_equal(found, 0);
 	kvc_pool_close(&pool);
