@@ -43,7 +43,7 @@ class SpaceTest(unittest.TestCase):
         for client in (self.client, again):
             self.assertEqual(client.exists(keys), [False] * len(keys))
             self.assertEqual(client.prefix(keys), 0)
-            self.assertEqual(client.get_many(keys, [bytearray(9)] * len(keys)), [None] * len(keys))
+            self.assertEqual(client.get_many(keys, [bytearray(9) for _ in keys]), [None] * len(keys))
             for call in (client.get, client.view, client.ttl):
                 with self.assertRaises(kvrail.NotFound):
                     call(keys[0])

@@ -108,13 +108,14 @@ check "run-with-rdma.sh check installs make and runs make check" made
 system debian apt-get
 rm -f "$system/make"
 for tool in head sort stty; do [ -e "$tools/$tool" ] || ln -s "$(type -P $tool)" "$tools/$tool"; done
+ln -s "$build/kv-client" "$tools/kv-client" # where the tree has no release build
 stub apt-get <<<'[ $1 != install ] || printf "%s\n" "Reading package lists..." "Get:1 http://mirror.example a 1.0" "Get:2 http://mirror.example b 1.0" "Unpacking a (1.0) ..." "Setting up a (1.0) ..." "Setting up b (1.0) ..."'
 stub make <<<'case "$*" in *" -q "*) exit 1 ;; *" -n "*) printf "%s\n" "echo \"  CC    a.o\"" "cc a.c" "echo \"  CC    b.o\"" "echo \"  LINK  c\"" ;; *) printf "%s\n" "  CC    x/a.o" "  CC    x/b.o" "  LINK  x/c"; [ ! -e '"$system"'/broken ] || { echo "no such header" >&2; exit 2; } ;; esac'
 first_command() { run_check kv-client --version; }
 steps() { first_command >"$scratch/steps" 2>&1; for text in 'step 1 of 2: packages' 'installing with apt-get: build-essential' 'fetching packages' 'unpacking packages' 'setting up packages' 'step 2 of 2: building 3 objects' 'built' 'running .*kv-client' '^kv-client [0-9]'; do grep -q "$text" "$scratch/steps" || { echo "no '$text' in:"; cat "$scratch/steps"; return 1; }; done; ! grep -q $'[\r\033]' "$scratch/steps"; }
 check "run-with-rdma.sh kv-client says each step, in plain lines" steps
 on_terminal() { # what is shown on a terminal
-	PATH=$system:$PATH TERM=xterm KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=/nowhere KVRAIL_POLICY_RC=$system/policy-rc.d PYTHONPATH=tests/integration python3 -c '
+	PATH=$system:$PATH:$build TERM=xterm KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=/nowhere KVRAIL_POLICY_RC=$system/policy-rc.d PYTHONPATH=tests/integration python3 -c '
 import os, sys
 from terminal import Terminal
 t = Terminal(sys.argv[1:], {k: os.environ[k] for k in ("TERM", "KVRAIL_OS_RELEASE", "KVRAIL_EFA_ROOT", "KVRAIL_POLICY_RC")})
