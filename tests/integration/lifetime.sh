@@ -210,7 +210,10 @@ bench_stuck() {
 	"$build/kv-bench" "${over[@]}" --num-workers 4 --num-clients 1 --num-keys 100 --duration 600 --quiet >"$scratch/bench.out" 2>&1 &
 	local pid=$!
 	pids+=("$pid")
-	soon eval "grep -qs kvc-0 /proc/$pid/task/*/comm" && frozen "$pid" kvc-0 && ends_by "$pid" INT 130 && grep -q 'has not answered for 2.0 s after signal 2' "$scratch/bench.out"
+	soon eval "grep -qs kvc-0 /proc/$pid/task/*/comm" && frozen "$pid" kvc-0 && ends_by "$pid" INT 130 &&
+		grep -q 'has not answered for 2.0 s after signal 2' "$scratch/bench.out" && return
+	cat "$scratch/freeze.out" "$scratch/bench.out"
+	return 1
 }
 client_stuck() {
 	start_server watched || return 1
