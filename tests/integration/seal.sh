@@ -59,6 +59,8 @@ with open("/proc/%s/maps" % sys.argv[1]) as maps, open("/proc/%s/mem" % sys.argv
     for line in maps:
         where, mode = line.split()[:2]
         at, end = (int(x, 16) for x in where.split("-"))
+        if end - at > 1 << 40:  # a sanitizer's shadow memory
+            continue
         while mode.startswith("rw") and at < end and not found:
             memory.seek(at)
             try:
@@ -113,7 +115,11 @@ check "the tier's file has none in clear" eval '! on_disk'
 check "and gives them back" eval 'client --local off --seal-key-file "$scratch/keys" get sealed-0 -o "$scratch/got" && cmp "$scratch/value" "$scratch/got"'
 core() { gcore -o "$scratch/core" "$server_pid" >/dev/null 2>&1 && [ -s "$scratch/core.$server_pid" ]; }
 cored() { core && grep -aqF "$pattern" "$scratch/core.$server_pid"; }
-if command -v gcore >/dev/null && core; then
+if [ "${MODE:-release}" != release ]; then
+	skip "a core of the server has none" "a sanitizer's shadow memory is terabytes of a core"
+	skip "with values in clear a core has one" "a sanitizer's shadow memory is terabytes of a core"
+	stored clear
+elif command -v gcore >/dev/null && core; then
 	check "a core of the server has none" eval '! cored'
 	check "with values in clear a core has one" eval 'stored clear && cored'
 else
