@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/inside.h"
-#include "engine/local.h"
+#include "engine/local_peers.h"
 #include "engine/rail.h"
 #include "loop/loop.h"
 

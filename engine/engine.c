@@ -13,7 +13,7 @@
 #include "engine/fence.h"
 #include "engine/inside.h"
 #include "engine/link.h"
-#include "engine/local.h"
+#include "engine/local_peers.h"
 #include "engine/msg.h"
 #include "engine/notify.h"
 #include "engine/peer.h"

@@ -14,7 +14,7 @@
 #include "engine/fabric/fabric.h"
 #include "engine/fence.h"
 #include "engine/link.h"
-#include "engine/local.h"
+#include "engine/local_peers.h"
 #include "engine/msg.h"
 #include "engine/notify.h"
 #include "engine/region.h"

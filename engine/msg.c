@@ -10,7 +10,7 @@
 
 #include "engine/inside.h"
 #include "engine/link.h"
-#include "engine/local.h"
+#include "engine/local_peers.h"
 #include "engine/msg.h"
 #include "engine/rail.h"
 

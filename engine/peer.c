@@ -8,7 +8,7 @@
 #include "engine/addr.h"
 #include "engine/inside.h"
 #include "engine/link.h"
-#include "engine/local.h"
+#include "engine/local_peers.h"
 #include "engine/msg.h"
 #include "engine/peer.h"
 #include "engine/rail.h"

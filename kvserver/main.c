@@ -27,7 +27,7 @@
 #include "base/early.h"
 #include "engine/engine.h"
 #include "host/host.h"
-#include "kvserver/drain.h"
+#include "kvserver/drain_bounds.h"
 #include "kvserver/events/publish.h"
 #include "kvserver/events/zmq.h"
 #include "kvserver/handover.h"

@@ -130,7 +130,7 @@ native = Extension(
     [
         f"kvrail/{name}.c"
         for name in (
-            "_native _batch _submit _place _drain _region _client _report _one _space _view _events".split()
+            "_native _batch _submit _place _completions _region _client _report _one_key _space _view _events".split()
         )
     ],
     define_macros=[("Py_LIMITED_API", "0x030B0000"), ("_GNU_SOURCE", None)],

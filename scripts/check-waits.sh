@@ -23,7 +23,7 @@ kvclient/conn/connect.c: cluster_await          no call: the coroutine of a node
 kvclient/conn/connect.c: kc_conn_close_await   no call: the coroutine of a node
 kvclient/conn/connect.c: view_await             no call: the coroutine of a node
 kvclient/conn/health.c: park_await              no call: the coroutine of a node
-kvclient/conn/owed.c: answers_await            no call: the coroutine of a node
+kvclient/conn/deletes_owed.c: answers_await            no call: the coroutine of a node
 kvclient/conn/serve.c: backoff_await            no call: the coroutine of a node
 kvclient/conn/serve.c: rest_await               no call: the coroutine of a node
 kvclient/core/client.c: kc_main_await          a provider's call on the thread's own stack: it returns

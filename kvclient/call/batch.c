@@ -20,7 +20,7 @@
 #include "kvclient/call/exists.h"
 #include "kvclient/call/keyed.h"
 #include "kvclient/call/parts.h"
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/copies/copies.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/pins.h"

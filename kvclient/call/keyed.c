@@ -5,7 +5,7 @@
  * and have it copied back. */
 #include "kvclient/call/keyed.h"
 
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/copies/copies.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/link.h"

@@ -9,7 +9,7 @@
 #include "host/host.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/conn/where.h"

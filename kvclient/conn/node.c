@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/request/attachment.h"

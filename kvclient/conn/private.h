@@ -107,7 +107,7 @@ int kc_node_told_await(struct kc_node *n, enum wire_ctrl type, struct wire_ctrl_
  * stay behind our writes. A server on this host has given its own. 0, or a code with n->error. */
 int kc_landings_await(struct kc_node *n, uint64_t deadline_ns);
 
-/* ---- local.c ---- */
+/* ---- local_attach.c ---- */
 
 /* kc_local_await -- a step of attaching, after kc_links_await: share the memory of a server on this host, if both sides
  * want to (attachment.local). 0, also without it; or a code with n->error: the control connection or the attachment

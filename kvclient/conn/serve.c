@@ -13,7 +13,7 @@
 #include "kvclient/conn/private.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/core/cluster_name.h"
-#include "kvclient/core/local.h"
+#include "kvclient/core/local_server.h"
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/life.h"

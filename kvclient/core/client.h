@@ -222,7 +222,7 @@ struct kvc_client {
 	struct kc_seconds *seconds;             /* copies/second_put.c */
 	struct kc_sealer *sealer;               /* seal/; NULL: values are not sealed */
 	struct kc_hots *hot;                    /* route/hot.c; NULL: no hot copies */
-	struct kc_oweds *owed;                  /* conn/owed.c */
+	struct kc_oweds *owed;                  /* conn/deletes_owed.c */
 	struct kvc_events *events;              /* call/events.c */
 	struct kc_place_set avoided;            /* DOWN nodes (kc_node_set) */
 	struct kc_place_set shunned;            /* these and draining ones */

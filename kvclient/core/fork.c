@@ -4,7 +4,7 @@
  * changing. Closing a pool frees nothing and closes no descriptor. A pool knows the count of forks at its opening,
  * which glibc raises in each child (`forked`); A child may open its own pools, so process-wide locks are held across
  * fork() (engine/engine.c). A socket to a server on this host is an exception: the child closes its copy, since the
- * server takes the last copy's end for the end of the process (core/local.c). */
+ * server takes the last copy's end for the end of the process (core/local_server.c). */
 #include "kvclient/core/fork.h"
 
 #include <pthread.h>

@@ -32,7 +32,7 @@ struct kc_server {
 	unsigned users; /* clients with a node for it, under the pool's lock; 0: free, the next taker writes `entry` */
 	struct kc_troubles troubles;
 	struct kc_named named;
-	_Atomic int local_told; /* the last report of conn/local.c; 0: none */
+	_Atomic int local_told; /* the last report of conn/local_attach.c; 0: none */
 	/* After a failure to share memory with this incarnation of the server, no client asks it again before this. */
 	_Atomic uint64_t local_again_ns, local_failed;
 	_Atomic uint64_t generation, cleared_by_ns; /* of the pool's namespace (cleared.h) */
@@ -77,7 +77,7 @@ struct kvc_pool {
 	uint64_t *taken; /* under lock: hashes of the members' entries; 0: free */
 	struct kc_place place;
 	struct kc_notes_home notes;
-	struct kc_home *home; /* core/local.h */
+	struct kc_home *home; /* core/local_server.h */
 	uint64_t files;       /* descriptors of this process with all clients open, before they connect; 0: unknown */
 	struct kc_seal_keys *seal_keys; /* seal/keys.h; NULL: values are not sealed */
 	struct boot_resolver *resolver;

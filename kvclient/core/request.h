@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 #include "kvclient/core/buffer.h"
-#include "kvclient/core/local.h"
+#include "kvclient/core/local_server.h"
 #include "kvclient/core/target.h"
 #include "kvclient/copy.h"
 #include "wire/wire.h"

@@ -10,7 +10,7 @@
 #include "host/host.h"
 #include "kvclient/call/events.h"
 #include "kvclient/conn/node.h"
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/copies/copies.h"
 #include "kvclient/core/waits.h"
@@ -165,7 +165,7 @@ static const struct kc_hooks hooks = {.node_up = node_up,
 				      .node_ended = kc_cluster_node_ended,
 				      .session_message = kc_sessions_message,
 				      .view_came = kc_cluster_take,
-				      .view_announced = kc_cluster_told,
+				      .view_announced = kc_cluster_announced,
 				      .view_asked = kc_cluster_asks,
 				      .view_awaited = kc_cluster_waits,
 				      .events_came = kc_events_came,

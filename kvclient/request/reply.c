@@ -10,7 +10,7 @@
  * the server is done with its landing place. */
 #include "kvclient/request/requests.h"
 
-#include "kvclient/core/local.h"
+#include "kvclient/core/local_server.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"

@@ -14,7 +14,7 @@
 
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/conn/where.h"
 #include "kvclient/core/cluster_name.h"
@@ -441,7 +441,7 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 }
 
 /* Post the view to the other clients; from servers they would hear it at different times, and miss in between. */
-static void on_told(void *arg);
+static void view_posted(void *arg);
 
 static void others_tell(const struct kvc_client *c)
 {
@@ -455,7 +455,7 @@ static void others_tell(const struct kvc_client *c)
 	p->view_digest = c->cluster.digest;
 	for (unsigned i = 0; i < p->num_clients; i++) {
 		struct kvc_client *o = p->client[i];
-		if (o == c || o->cluster.posted || loop_post(o->loop, on_told, o) < 0)
+		if (o == c || o->cluster.posted || loop_post(o->loop, view_posted, o) < 0)
 			continue;
 		o->cluster.posted = true;
 		p->progress.posts++;
@@ -745,7 +745,7 @@ void kc_cluster_take(struct kc_node *n, struct kv_view *v, bool draining)
 	kv_view_fini(v);
 }
 
-void kc_cluster_told(struct kc_node *n, const struct wire_view_news *news)
+void kc_cluster_announced(struct kc_node *n, const struct wire_view_news *news)
 {
 	cast(n, news->source, news->epoch, news->digest, news->draining);
 	own_note(n, NULL, news->digest);
@@ -786,7 +786,7 @@ bool kc_cluster_waits(struct kc_node *n)
 
 /* Follow another client's majority only if the numbers show a newer view: then this client's servers cannot revert it,
  * and clients do not alternate. */
-static void on_told(void *arg)
+static void view_posted(void *arg)
 {
 	struct kvc_client *c = arg;
 	struct kvc_pool *p = c->pool;

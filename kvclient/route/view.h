@@ -6,12 +6,12 @@
 #include "kvclient/core/client.h"
 
 /* kc_cluster_take -- a server's vote with its view, and whether it drains. The view is followed, held or dropped;
- * *view is empty then. kc_cluster_told -- a server announced the
+ * *view is empty then. kc_cluster_announced -- a server announced the
  * number and the digest of its view: a vote. Both may begin and retire nodes. kc_cluster_asks --
  * whether to ask this server now for the view with the majority. kc_cluster_waits -- whether this server, attaching
  * without a view in force, must wait for others' votes. */
 void kc_cluster_take(struct kc_node *n, struct kv_view *view, bool draining);
-void kc_cluster_told(struct kc_node *n, const struct wire_view_news *news);
+void kc_cluster_announced(struct kc_node *n, const struct wire_view_news *news);
 bool kc_cluster_asks(struct kc_node *n);
 bool kc_cluster_waits(struct kc_node *n);
 

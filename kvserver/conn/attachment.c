@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/region.h"
 

@@ -4,7 +4,7 @@
 #ifndef KVRAIL_KVSERVER_CONN_ATTACHMENT_H
 #define KVRAIL_KVSERVER_CONN_ATTACHMENT_H
 
-#include "kvserver/conn/local.h"
+#include "kvserver/conn/local_socket.h"
 #include "kvserver/server/server.h"
 #include "kvserver/shard/session.h"
 

@@ -4,7 +4,7 @@
  * A session whose rights have changed begins anew, as after a reset of its shard: its client says HELLO again. Further
  * sessions end with their connection's attachment, so all are renewed as soon as one of them may have changed. */
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 
 void grant_audit(const struct conn *c, const char *identity, const struct grant *g)
 {

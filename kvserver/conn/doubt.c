@@ -22,7 +22,7 @@
 
 #define HEARD_NS                                                                                                       \
 	3000000000ull /* until all clients have a view with this server, and repeat older DELETEs here                 \
-			 (kvclient/conn/owed.c) */
+			 (kvclient/conn/deletes_owed.c) */
 #define ANSWER_NS 10000000000ull
 #define STILL_NS  1900000000ull /* clients wait for 2 s by default, and for two heartbeats in any case */
 #define LOOK_NS   250000000ull

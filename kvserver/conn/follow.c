@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 
 static void due(struct events_waiter *w)
 {

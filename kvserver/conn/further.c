@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 #include "kvserver/conn/private.h"
 #include "kvserver/shard/session.h"
 

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 
 enum { HELLO_MAX = 16384 /* maximum bytes of a stranger's first message; our client's has 3 KiB */ };
 

@@ -9,7 +9,7 @@
  * millisecond longer than announced. All leases have the same time, so they end in order.
  *
  * A local client reads in place, for as long as it likes. Its leases have no time: they end by its release or with its
- * Unix socket, which the kernel closes when it dies (shard/local.c).
+ * Unix socket, which the kernel closes when it dies (shard/local_client.c).
  *
  * A lease is named by its place and a generation; others find nothing. Leased blocks cannot be evicted. All together
  * may be half of the memory (shard_keep_left), those of a client a quarter. A block counts once in all, and once for a
@@ -24,7 +24,7 @@
 
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/attachment.h"
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 #include "local/local.h"
 
 static void leases_expire(struct loop_timer *t);

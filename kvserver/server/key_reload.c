@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 #include "kvserver/server/server.h"
 
 #define LOOK_NS                1000000000ull

@@ -11,7 +11,7 @@
 #include "bootstrap/bootstrap.h"
 #include "kvserver/conn/clients.h"
 #include "kvserver/conn/doubt.h"
-#include "kvserver/conn/local.h"
+#include "kvserver/conn/local_socket.h"
 #include "kvserver/conn/view.h"
 #include "kvserver/events/events.h"
 #include "kvserver/kvserver.h"

@@ -6,7 +6,7 @@
  * shard_ops). */
 #include "kvserver/shard/attachment.h"
 
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
 

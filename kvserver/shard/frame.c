@@ -9,7 +9,7 @@
  * credits. */
 #include "kvserver/shard/private.h"
 
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 #include "kvserver/shard/reply.h"
 
 /* ---- records ---- */

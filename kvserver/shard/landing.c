@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 
 #include "kvserver/shard/attachment.h"
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 
 enum {
 	LANDING_MAX = 2 << 20,

@@ -57,7 +57,7 @@ void landings_tick(struct shard *s, uint64_t now_ns);
 /* landing_announce -- the content of a LANDING message, with or without an area; free *out_keys. 0, -KV_ENOMEM. */
 int landing_announce(const struct shard_attachment *s, struct wire_region *out, uint8_t **out_keys);
 
-/* landing_at -- the bytes named by a LANDED request: in the area of its channel (local.c), if it has one. NULL:
+/* landing_at -- the bytes named by a LANDED request: in the area of its channel (local_client.c), if it has one. NULL:
  * outside, or no area. */
 const uint8_t *landing_at(const struct shard_attachment *s, const struct wire_dest *d);
 

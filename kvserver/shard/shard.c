@@ -13,7 +13,7 @@
 
 #include "host/host.h"
 #include "kvserver/shard/private.h"
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/region.h"
 #include "kvserver/shard/reply.h"

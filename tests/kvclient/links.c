@@ -2,7 +2,7 @@
 /* links.c -- see links.h. */
 #include "links.h"
 
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/private.h"

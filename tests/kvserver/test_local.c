@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "kvserver/ops/lease.h"
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 #include "local/local.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
 #define LEASE_TIME 30000000000ull
 
-/* A local client, as conn/local.c and a client make one. */
+/* A local client, as conn/local_socket.c and a client make one. */
 struct client {
 	struct shard_local *on_shard;
 	struct local_channel *channel;

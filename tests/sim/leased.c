@@ -21,7 +21,7 @@
 
 #include "kvclient/conn/node.h"
 #include "kvclient/core/client.h"
-#include "kvclient/core/local.h"
+#include "kvclient/core/local_server.h"
 #include "kvserver/server/server.h"
 #include "kvserver/shard/shard.h"
 #include "tests/sim/world.h"

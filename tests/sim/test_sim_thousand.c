@@ -392,10 +392,10 @@ static void a_client_asks_another_server_that_knows(void **state)
 	world_sleep(&world, 3 * SECOND);
 	n = client(0)->node;
 	for (unsigned i = 0; i < REAL / 2; i++) {
-		kc_cluster_told(&n[i], &news);
+		kc_cluster_announced(&n[i], &news);
 		assert_false(kc_cluster_asks(&n[i]));
 	}
-	kc_cluster_told(&n[REAL / 2], &news);
+	kc_cluster_announced(&n[REAL / 2], &news);
 	assert_false(kc_cluster_asks(&n[REAL - 1])); /* it announces the former one */
 	assert_true(kc_cluster_asks(&n[0]));
 	assert_false(kc_cluster_asks(&n[1]));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- the table of the peers on this host, whose messages go through a channel (local/local.h).
+/* local_peers.c -- the table of the peers on this host, whose messages go through a channel (local/local.h).
  *
  * A peer is in the table exactly while te_peer.channel is set. A cut, a reset and the peer's close take it out: its
  * frames and our queued ones belong to an attachment that ended. The table is compact, so that a turn touches few cache
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "engine/inside.h"
-#include "engine/local.h"
+#include "engine/local_peers.h"
 #include "engine/rail.h"
 
 enum { LOCALS_FIRST = 16 };

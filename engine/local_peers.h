@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.h -- the peers on this host: their channels in shared memory. Private to engine/. */
-#ifndef KVRAIL_ENGINE_LOCAL_H
-#define KVRAIL_ENGINE_LOCAL_H
+/* local_peers.h -- the peers on this host: their channels in shared memory. Private to engine/. */
+#ifndef KVRAIL_ENGINE_LOCAL_PEERS_H
+#define KVRAIL_ENGINE_LOCAL_PEERS_H
 
 #include "engine/link.h"
 #include "local/local.h"
@@ -11,7 +11,7 @@ struct local_entry {
 	struct local_channel *channel;
 };
 
-/* The peers with a channel. Only local.c changes the table. */
+/* The peers with a channel. Only local_peers.c changes the table. */
 struct locals {
 	struct local_entry *at; /* `count` of them, `room` at most: a quiet turn reads these and the rings' indices */
 	uint32_t count, room;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _drain.c -- completions: finished batches become tuples.
+/* _completions.c -- completions: finished batches become tuples.
  *
  * First all finished batches are reaped: they move from client.out to client.done, without any Python code. Then a
  * drain takes the chain of done, releases the exports, and makes the list. If there is no memory for it, the chain

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.h -- clients on this host: LOCAL_ASK, and the Unix socket over which they get the memory that they map. Control
- * loop only. */
-#ifndef KVRAIL_KVSERVER_CONN_LOCAL_H
-#define KVRAIL_KVSERVER_CONN_LOCAL_H
+/* local_socket.h -- clients on this host: LOCAL_ASK, and the Unix socket over which they get the memory that they map.
+ * Control loop only. */
+#ifndef KVRAIL_KVSERVER_CONN_LOCAL_SOCKET_H
+#define KVRAIL_KVSERVER_CONN_LOCAL_SOCKET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

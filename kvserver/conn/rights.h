@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grant.h -- the rights of a client's sessions, by its identity (--tenants). Control loop only; nothing parks. */
-#ifndef KVRAIL_KVSERVER_CONN_GRANT_H
-#define KVRAIL_KVSERVER_CONN_GRANT_H
+/* rights.h -- the rights of a client's sessions, by its identity (--tenants). Control loop only; nothing parks. */
+#ifndef KVRAIL_KVSERVER_CONN_RIGHTS_H
+#define KVRAIL_KVSERVER_CONN_RIGHTS_H
 
 #include "kvserver/shard/session.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.h -- a client on the same host, on one shard: its channel, its landing area, and its leases. The shard's
+/* local_client.h -- a client on the same host, on one shard: its channel, its landing area, and its leases. The shard's
  * thread. */
-#ifndef KVRAIL_KVSERVER_SHARD_LOCAL_H
-#define KVRAIL_KVSERVER_SHARD_LOCAL_H
+#ifndef KVRAIL_KVSERVER_SHARD_LOCAL_CLIENT_H
+#define KVRAIL_KVSERVER_SHARD_LOCAL_CLIENT_H
 
 #include "kvserver/shard/landing.h"
 #include "kvserver/shard/shard.h"
@@ -19,7 +19,7 @@ struct local_landing {
 	struct landing_turn turn;
 };
 
-/* Drawn in local.c. */
+/* Drawn in local_client.c. */
 struct shard_local {
 	struct kv_list node; /* locals.all */
 	struct shard *shard;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- clients on this host, from LOCAL_ASK until their Unix socket closes.
+/* local_socket.c -- clients on this host, from LOCAL_ASK until their Unix socket closes.
  *
  *   LOCAL_ASK --> a nonce, in LOCAL, is offered for OFFER_NS
  *   the Unix socket: STRANGER --its nonce is on offer--> a part on every shard, passed shard by shard --> TAKING
@@ -12,17 +12,17 @@
  * attachment. Everybody in this network namespace, or near the path, may connect. When all places are taken the oldest
  * loses its place.
  *
- * A client's connection outlives its attachment, because the socket holds the leases (shard/local.c). The server closes
- * no socket with leases or an attachment before its own end: the client may be reading. So their number is limited at
- * LOCAL_ASK; sockets with neither make room for others. */
-#include "kvserver/conn/local.h"
+ * A client's connection outlives its attachment, because the socket holds the leases (shard/local_client.c). The server
+ * closes no socket with leases or an attachment before its own end: the client may be reading. So their number is
+ * limited at LOCAL_ASK; sockets with neither make room for others. */
+#include "kvserver/conn/local_socket.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "kvserver/conn/conn.h"
 #include "kvserver/shard/attachment.h"
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 
 #define OFFER_NS    5000000000ull
 #define STRANGER_NS 2000000000ull

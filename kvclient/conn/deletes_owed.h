@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owed.h -- DELETEs and TOUCHes a server missed while out of reach or under an older view. Private to kvclient/. On the
- * client's loop; only _await functions park. */
-#ifndef KVRAIL_KVCLIENT_CONN_OWED_H
-#define KVRAIL_KVCLIENT_CONN_OWED_H
+/* deletes_owed.h -- DELETEs and TOUCHes a server missed while out of reach or under an older view. Private to
+ * kvclient/. On the client's loop; only _await functions park. */
+#ifndef KVRAIL_KVCLIENT_CONN_DELETES_OWED_H
+#define KVRAIL_KVCLIENT_CONN_DELETES_OWED_H
 
 #include "kvclient/core/client.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grant.c -- the rights of sessions, in the present table of tenants. */
-#include "kvserver/conn/grant.h"
+/* rights.c -- the rights of sessions, in the present table of tenants. */
+#include "kvserver/conn/rights.h"
 
 #include "kvserver/conn/conn.h"
 #include "kvserver/tenant/tenants.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.h -- servers on this host: their memory, mapped here, and leases of values in it. Private to kvclient/.
+/* local_server.h -- servers on this host: their memory, mapped here, and leases of values in it. Private to kvclient/.
  *
  * A connection (struct kc_local) has a Unix socket to one server, and a channel, the arena and a landing area of each
  * shard. Its attachment and each lease hold it: a lease outlives attachment, client and pool, and the last holder frees
@@ -7,8 +7,8 @@
  *
  * After its attachment has left, replies may still bring leases that nobody waits for. So the beats of all nodes, and
  * each release of one of its leases, read its channels (kc_home_drain, kc_lease_drop). */
-#ifndef KVRAIL_KVCLIENT_CORE_LOCAL_H
-#define KVRAIL_KVCLIENT_CORE_LOCAL_H
+#ifndef KVRAIL_KVCLIENT_CORE_LOCAL_SERVER_H
+#define KVRAIL_KVCLIENT_CORE_LOCAL_SERVER_H
 
 #include <pthread.h>
 #include <stdatomic.h>

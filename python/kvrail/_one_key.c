@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _one.c -- calls about one key that are not in the queue: touch, ttl, pin, unpin, and the length of a value.
+/* _one_key.c -- calls about one key that are not in the queue: touch, ttl, pin, unpin, and the length of a value.
  *
  * They block without the GIL, by their deadline and the grace, and return the library's code; Python raises the error.
  * Pins belong to a session: the pool's first client makes all of them, so that any thread can unpin. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- connections to servers on this host, their mappings, and leases.
+/* local_server.c -- connections to servers on this host, their mappings, and leases.
  *
  * References are counted with atomics, since any thread may give back a lease. A mutex guards only the making and the
  * end of mappings. A child of fork() inherits the memory, but gives back nothing: the channel is its parent's. It
  * closes its copies of the descriptors before fork() returns, so a list of all connections of the process is held
  * across fork(). */
-#include "kvclient/core/local.h"
+#include "kvclient/core/local_server.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- a step of attaching: a server on the same host shares its memory (local/local.h). Its links have answered
- * over the fabric before.
+/* local_attach.c -- a step of attaching: a server on the same host shares its memory (local/local.h). Its links have
+ * answered over the fabric before.
  *
  *   LOCAL_ASK with our boot id --> LOCAL --> its Unix socket, with the nonce --> each shard --> messages use channels
  *   --> one byte: the server uses them as well
@@ -15,7 +15,7 @@
 #include "host/host.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/private.h"
-#include "kvclient/core/local.h"
+#include "kvclient/core/local_server.h"
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/landing.h"
 #include "kvclient/request/requests.h"

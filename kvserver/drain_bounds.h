@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.h -- the bounds of kv-server's drain, and a client's request for it. */
-#ifndef KVRAIL_KVSERVER_DRAIN_H
-#define KVRAIL_KVSERVER_DRAIN_H
+/* drain_bounds.h -- the bounds of kv-server's drain, and a client's request for it. */
+#ifndef KVRAIL_KVSERVER_DRAIN_BOUNDS_H
+#define KVRAIL_KVSERVER_DRAIN_BOUNDS_H
 
 #include <pthread.h>
 #include <signal.h>

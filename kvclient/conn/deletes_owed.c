@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owed.c -- a ring of the client's last OWED DELETEs and TOUCHes, sent to servers that missed them.
+/* deletes_owed.c -- a ring of the client's last OWED DELETEs and TOUCHes, sent to servers that missed them.
  *
  * A DELETE succeeds although a server with the value is down. So the last step of attaching sends a server the DELETEs
  * since it was last heard, with times in its clock: newer values stay. A restarted server gets them also:
  * other clients may have copied old values to it. After a view change, and when a server begins to drain, a key's new
  * servers get them. Not covered: another client may reach the server first, and this one may end before it does. */
-#include "kvclient/conn/owed.h"
+#include "kvclient/conn/deletes_owed.h"
 
 #include <stdlib.h>
 

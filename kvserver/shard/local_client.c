@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c -- clients on the same host: the shard's end of their channels, and the life of their leases.
+/* local_client.c -- clients on the same host: the shard's end of their channels, and the life of their leases.
  *
  *   open --> PASSING --begin--> SERVING --the attachment ends--> HOLDING
  *               |                  |                                |
  *               +------------------+------the socket closes---------+--> CLOSING --nothing is left--> freed
  *
- * A local client has a Unix socket (conn/local.c). The socket, not the attachment, holds the leases: they outlive a
- * reconnect, and the kernel closes the socket of a process that dies. PASSING: the client may fail to map it, so the
- * attachment uses the fabric, and goes on if the socket closes. SERVING: the attachment's frames travel in the channel.
- * HOLDING: the client gives leases back, and nothing else comes; the landing area is unmapped, since no request can
- * name it any more. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and the attachment leaves.
+ * A local client has a Unix socket (conn/local_socket.c). The socket, not the attachment, holds the leases: they
+ * outlive a reconnect, and the kernel closes the socket of a process that dies. PASSING: the client may fail to map it,
+ * so the attachment uses the fabric, and goes on if the socket closes. SERVING: the attachment's frames travel in the
+ * channel. HOLDING: the client gives leases back, and nothing else comes; the landing area is unmapped, since no
+ * request can name it any more. CLOSING: the leases end, LOCALS_AT_ONCE in a turn, and the attachment leaves.
  *
  * The memory of the channel is the client's to scribble on: local/ bounds what it reads there, and each released number
  * is looked up among the leases of this client. */
-#include "kvserver/shard/local.h"
+#include "kvserver/shard/local_client.h"
 
 #include <stdlib.h>
 #include <unistd.h>

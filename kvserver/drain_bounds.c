@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.c -- the drain's bounds, shared by the main thread, which drains, and the control loop, where clients ask.
+/* drain_bounds.c -- the drain's bounds, shared by the main thread, which drains, and the control loop, where clients
+ * ask.
  *
  * The time counts from a client's question, or a signal. From then on the bounds are final: a second client gets the
  * remaining time, and a reload of the options changes nothing. */
-#include "kvserver/drain.h"
+#include "kvserver/drain_bounds.h"
 
 void drain_init(struct drain *d, uint64_t time_ns, uint64_t bytes_s, const struct kv_log *log)
 {
