@@ -14,7 +14,7 @@
 #include "kvbench/report/commands.h"
 #include "kvbench/scale/scale.h"
 #include "kvbench/setup/command.h"
-#include "kvbench/setup/step.h"
+#include "kvbench/steps/server.h"
 #include "kvbench/setup/stuck.h"
 #include "kvbench/sweep/sweep.h"
 #include "kvbench/versus/versus.h"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """capacity.py -- kv-bench capacity: the models, one after the other, each step by step until one fails.
 
-A server is started for each model, and a process for each step (kvbench/capacity/step.c). Meeting a limit is the purpose,
+A server is started for each model, and a process for each step (kvbench/steps/step.c). Meeting a limit is the purpose,
 and so a success. The command fails for a wrong byte, for a GET that failed while nothing was short, for a killed step, and
 for a model that is asked for by name and cannot begin.
 """
@@ -21,7 +21,9 @@ from text import duration, size, wrap
 OK, FAILED, NO_START = 0, 1, 3
 CONFIRMS, CONFIRM_S = 4, 10.0
 SERVER_FILES_MARGIN = 40  # the server keeps some for itself
-EXTRA = ("final", "domain", "provider", "libfabric", "wait", "loopback_congestion_control")  # of a step, not of its report
+COUNTS = ("opened", "connected", "verified", "wrong", "threads", "files", "endpoints", "queue_pairs", "completion_queues", "memory_regions")
+REPORTED = ("clients", *COUNTS, "memory_bytes", "opening_seconds", "reading_seconds", "kernel", "ended_by", "first_error", "success",
+            "server_memory_bytes", "server_files")
 
 
 def plural(n, noun="client"):
@@ -38,14 +40,15 @@ class Step:
 
     def __init__(self, run, clients, timeout_s):
         plan, server = run.plan, run.server
-        self.d = {"clients": clients, "opened": 0, "connected": 0, "verified": 0, "wrong": 0, "threads": 0, "memory_bytes": 0, "files": 0,
-                  "endpoints": 0, "queue_pairs": 0, "completion_queues": 0, "memory_regions": 0, "opening_seconds": 0.0, "reading_seconds": 0.0,
+        self.d = {**dict.fromkeys(COUNTS, 0), "clients": clients, "rss": 0, "rss_start": 0, "open_ns": 0, "talk_ns": 0,
                   "kernel": {"queue_pairs": None, "completion_queues": None, "memory_regions": None}, "ended_by": None, "first_error": None,
                   "provider": "", "domain": "", "libfabric": "", "wait": "", "loopback_congestion_control": ""}
         args = ["kv-bench-capacity-step", run.model, str(clients), server.address if server else "", f"{timeout_s * 1e9:.0f}", *plan["options"]]
         step = steps.Step(plan["program"], args, server, timeout_s)
         self.d.update(step.told)
-        self.d.update(success=self.d["connected"] / clients, server_memory_bytes=step.server_memory, server_files=step.server_files)
+        self.d.update(success=self.d["connected"] / clients, server_memory_bytes=step.server_memory, server_files=step.server_files,
+                      memory_bytes=max(self.d["rss"] - self.d["rss_start"], 0), opening_seconds=self.d["open_ns"] / 1e9,
+                      reading_seconds=self.d["talk_ns"] / 1e9)
         self.judge(step)
         if server and not step.error:
             self.look_at(server)
@@ -81,7 +84,7 @@ class Step:
                                    f"{self.d['first_error']['text'][:255]}", "limit")
 
     def report(self):
-        return {name: value for name, value in self.d.items() if name not in EXTRA}
+        return {name: self.d[name] for name in REPORTED}
 
     def show(self, out):
         d = self.d

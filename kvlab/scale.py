@@ -2,7 +2,7 @@
 """scale.py -- kv-bench scale: more and more logical clients in one process, each with a session of its own; beside it, a
 TCP connection with TLS for each.
 
-A step is one number of clients on one kind, in a process of its own (kvbench/scale/step.c), so that its memory is its own.
+A step is one number of clients on one kind, in a process of its own (kvbench/steps/step.c), so that its memory is its own.
 The server is sized for the largest step and shared by all, so that figures differ by the clients alone. A step that fails
 does not end the command. Connections with TLS stop at the first number that cannot be had, since more cannot be either.
 """
@@ -27,12 +27,12 @@ def plural(n, noun):
 
 def made(told, kind, clients, server_memory):
     """The report of a step, from the last line of its process; a figure without a measurement is absent."""
-    d = {"connected": 0, "succeeded": 0, "messages": 0, "failed": 0, "wrong": 0, "threads": 0, "files": 0, "rss": 0, "rss_start": 0, "rss_base": 0,
+    d = {"connected": 0, "verified": 0, "messages": 0, "failed": 0, "wrong": 0, "threads": 0, "files": 0, "rss": 0, "rss_start": 0, "rss_base": 0,
          "talk_ns": 0, **told}
     memory = max(d["rss"] - d["rss_start"], 0)
-    o = {"kind": kind, "clients": clients, "success": d["succeeded"] / clients, "memory_bytes": memory,
+    o = {"kind": kind, "clients": clients, "success": d["verified"] / clients, "succeeded": d["verified"], "memory_bytes": memory,
          "server_memory_bytes": server_memory or d.get("peer_memory", 0), "complete": not d.get("stopped")}
-    o.update((name, d[name]) for name in ("connected", "succeeded", "messages", "failed", "wrong", "threads", "files"))
+    o.update((name, d[name]) for name in ("connected", "messages", "failed", "wrong", "threads", "files"))
     o.update((name, d[name]) for name in ("provider", "libfabric", "wait", "loopback_congestion_control", "stopped", *FIGURES) if d.get(name))
     if d["talk_ns"]:
         o["messages_per_s"] = d["messages"] * 1e9 / d["talk_ns"]
@@ -49,8 +49,11 @@ class Scale:
         self.table = None if plan["quiet"] else self.out
 
     def step(self, kind, clients):
-        p, args = self.plan, ["kv-bench-scale-step", kind, str(clients), self.server.address, *self.plan["options"]]
+        p, model = self.plan, "pooled" if kind == "sessions" else kind
+        args = ["kv-bench-scale-step", model, str(clients), self.server.address, f"{p['timeout_s'] * 1e9:.0f}", *p["options"]]
         step = steps.Step(p["program"], args, self.server, p["timeout_s"])
+        if step.told.get("first_error"):
+            step.told["stopped"] = step.told["first_error"]["text"]
         if step.ended:
             step.told["stopped"] = step.ended
         if self.server.dead() and not child.received:

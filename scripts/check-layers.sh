@@ -72,15 +72,15 @@ result "nixl includes only kvclient/kvclient.h" \
 		grep -vE '#include "(nixl/[a-z]+\.h|kvclient/kvclient\.h|backend/backend_plugin\.h)"')"
 result "libfabric only in engine/fabric/ and engine/door/" \
 	"$(of 'rdma/(fabric|fi_|providers)' | grep -vE '^engine/(fabric|door)/[a-z_]*\.[ch]$')"
-result "libibverbs only in engine/fabric/ and kvbench/capacity/verbs.c" \
-	"$(of infiniband/ | grep -vE '^(engine/(fabric|door)/[a-z_]*|kvbench/capacity/verbs)\.[ch]$')"
+result "libibverbs only in engine/fabric/ and kvbench/steps/verbs.c" \
+	"$(of infiniband/ | grep -vE '^(engine/(fabric|door)/[a-z_]*|kvbench/steps/verbs)\.[ch]$')"
 result "libmicrohttpd only in kvserver/http/http.c" "$(of microhttpd | grep -v '^kvserver/http/http\.c$')"
 result "zlib only in kvbench/load/lines.c" "$(of zlib | grep -v '^kvbench/load/lines\.c$')"
 result "libcurl only in kvserver/member/web.c" "$(of curl/ | grep -v '^kvserver/member/web\.c$')"
 result "libzmq only in kvserver/events/zmq.c" "$(of 'zmq\.h>' | grep -v '^kvserver/events/zmq\.c$')"
 result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring_uring\.c$')"
-result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch], hmac.c, base64.c, kvclient/seal/crypt.c and kvbench/scale/secure.c" \
-	"$(of openssl/ | grep -vE '^(base/(mac|digest|base64)\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h)|kvclient/seal/crypt\.c|kvbench/scale/secure\.c)$')"
+result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch], hmac.c, base64.c, kvclient/seal/crypt.c and kvbench/steps/secure.c" \
+	"$(of openssl/ | grep -vE '^(base/(mac|digest|base64)\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h)|kvclient/seal/crypt\.c|kvbench/steps/secure\.c)$')"
 unlicensed() {
 	git ls-files -z '*.c' '*.cc' '*.h' '*.S' '*.sh' Makefile '*.mk' 2>/dev/null |
 		xargs -0r awk 'FNR == 1 { if (name && !seen) print name; name = FILENAME; seen = 0 }

@@ -18,7 +18,7 @@ ROOMS = {
     "engine": [".", "fabric", "door"],
     "kvclient": [".", "pool", "queue", "call", "copies", "transfer", "route", "logical", "conn", "request", "seal", "core"],
     "kvserver": [".", "push", "http", "member", "server", "conn", "events", "ops", "shard", "tier", "tenant"],
-    "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
+    "kvbench": [".", "sweep", "scale", "capacity", "steps", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
 }
 LAYERS = "base host probe loop wire bootstrap local engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 # Circles that are left, each as a set of files: they may shrink and not grow.

@@ -11,13 +11,14 @@
 static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all", NULL};
 
 const struct kv_opt capacity_options_table[] = {
-	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(server),
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(step.server),
 			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with a --max-clients larger than the "
 				  "steps. Without it kv-bench starts a server of its own for each model, on loopback."),
-	KV_OPT_PROVIDER_ROW(AT(provider)),
-	KV_OPT_NIC_ROW(AT(nic)),
-	KV_ROW_U32("rails", AT(rails), "N", "1", 1, KV_RAILS_MAX, "NICs per client: endpoints per client."),
-	KV_ROW_TEXT("device", AT(device), "NAME", NULL, "The RDMA device of --model verbs. Default: the first one."),
+	KV_OPT_PROVIDER_ROW(AT(step.provider)),
+	KV_OPT_NIC_ROW(AT(step.nic)),
+	KV_ROW_U32("rails", AT(step.rails), "N", "1", 1, KV_RAILS_MAX, "NICs per client: endpoints per client."),
+	KV_ROW_TEXT("device", AT(step.device), "NAME", NULL,
+		    "The RDMA device of --model verbs. Default: the first one."),
 
 	KV_ROW_CHOICE("model", AT(model), "MODEL", "all", model_names,
 		      "endpoints: an engine with an endpoint for each client. verbs: a bare queue pair, two completion "
@@ -29,25 +30,25 @@ const struct kv_opt capacity_options_table[] = {
 	KV_ROW_U32("max-clients", AT(max_clients), "N", "1000", 1, CAPACITY_CLIENTS_MAX, "Largest step."),
 	KV_ROW_U32("max-sessions", AT(max_sessions), "N", "20000", 1, CAPACITY_SESSIONS_MAX,
 		   "Largest step of --model pooled."),
-	KV_ROW_DURATION("timeout", AT(timeout_ns), "120", 1000000000, 86400000000000ull,
+	KV_ROW_DURATION("timeout", AT(step.timeout_ns), "120", 1000000000, 86400000000000ull,
 			"A step that exceeds this time fails."),
 
-	KV_ROW_U32("engines", AT(engines), "N", "4", 1, CAPACITY_ENGINES_MAX,
+	KV_ROW_U32("engines", AT(step.engines), "N", "4", 1, STEP_ENGINES_MAX,
 		   "Clients with endpoints that --model pooled shares.", .group = "Resources"),
-	KV_OPT_THREADS_ROW(AT(num_threads)),
+	KV_OPT_THREADS_ROW(AT(step.num_threads)),
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server_threads), .def = "1", .min = 1,
 		.help = "Data threads of the server that kv-bench starts; each client connects to all of them."),
-	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "1"),
-	KV_ROW_SIZE("value-size", AT(value_size), "4KB", 1, 1 << 18,
+	KV_OPT_BUFFER_ROW(AT(step.buffer_mb), .def = "1"),
+	KV_ROW_SIZE("value-size", AT(step.value_size), "4KB", 1, 1 << 18,
 		    "Size of the value that each client reads and compares.", .letter = 'v'),
 
-	KV_OPT_SECURITY_ROWS(struct capacity_options),
+	KV_OPT_SECURITY_ROWS(struct step_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	KV_ROW_FLAG("quiet", AT(quiet), "Print only how each model ended.", .letter = 'q'),
 	KV_OPT_LOG_LEVEL_ROW(
-		AT(log_level), .def = "error",
+		AT(step.log_level), .def = "error",
 		.help = "Log level of the library, on standard error; debug also shows the log of the server "
 			"that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),
@@ -62,31 +63,6 @@ const struct kv_opt_program capacity_options_program = {
 		    "a byte was wrong or a step had to be killed, 2 usage, 3 a requested model could "
 		    "not start, 128 + signal when it was interrupted: the report has the complete steps.",
 };
-
-const char *capacity_model_name(int model)
-{
-	return model >= 0 && model < CAPACITY_MODELS ? model_names[model] : "?";
-}
-
-const char *capacity_end_name(int end)
-{
-	static const char *const names[CAPACITY_ENDS] = {[CAPACITY_COMPLETE] = "",
-							 [CAPACITY_FILES] = "open files",
-							 [CAPACITY_MEMORY] = "memory",
-							 [CAPACITY_LOCKED] = "locked memory",
-							 [CAPACITY_EPS] = "endpoints",
-							 [CAPACITY_QPS] = "queue pairs",
-							 [CAPACITY_CQS] = "completion queues",
-							 [CAPACITY_MRS] = "memory regions",
-							 [CAPACITY_THREADS] = "threads",
-							 [CAPACITY_PROVIDER] = "provider",
-							 [CAPACITY_SERVER] = "server",
-							 [CAPACITY_TIME] = "time",
-							 [CAPACITY_DATA] = "data",
-							 [CAPACITY_INTERRUPTED] = "interrupted",
-							 [CAPACITY_UNUSABLE] = "not usable"};
-	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";
-}
 
 /* ---- steps ---- */
 
@@ -154,15 +130,15 @@ void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
 
 static int check_own_server(const struct capacity_options *o, struct kv_error *err)
 {
-	if (!o->server && kv_opt_security_given(&o->security))
+	if (!o->step.server && kv_opt_security_given(&o->step.security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: "
 			       "the server that kv-bench starts gets a one-time key by itself");
-	if (o->server && o->server_threads != 1)
+	if (o->step.server && o->server_threads != 1)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
-	if (o->server && o->model == CAPACITY_VERBS)
+	if (o->step.server && o->model == STEP_VERBS)
 		return kv_fail(err, -KV_EINVAL, "--model verbs needs no server: drop --server");
 	return 0;
 }
@@ -173,7 +149,7 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 	int rc = capacity_steps_parse(o->steps, o->max_clients, &steps, err);
 	if (rc == 0 && steps.count == 0)
 		rc = kv_fail(err, -KV_EINVAL, "--max-clients %u leaves no step of %s", o->max_clients, o->steps);
-	if (rc == 0 && o->device && o->model != CAPACITY_VERBS && o->model != CAPACITY_MODELS)
+	if (rc == 0 && o->step.device && o->model != STEP_VERBS && o->model != CAPACITY_MODELS)
 		rc = kv_fail(err, -KV_EINVAL, "--device is of --model verbs; for the others it is --nic");
 	return rc;
 }
@@ -181,15 +157,16 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 int capacity_options_parse(int argc, char **argv, struct capacity_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&capacity_options_program, capacity_options_table, argc, argv, out, NULL, err);
+	out->step.messages = 1;
 	if (rc == 0)
 		rc = check_own_server(out, err);
 	if (rc == 0)
-		rc = kv_opt_security_check(&out->security, err);
+		rc = kv_opt_security_check(&out->step.security, err);
 	if (rc == 0)
 		rc = check_steps(out, err);
 	if (rc == 0)
 		rc = kv_opt_json_check(out->json, err);
 	if (rc == 0)
-		rc = kv_opt_servers_check(&out->server, out->server ? 1 : 0, err);
+		rc = kv_opt_servers_check(&out->step.server, out->step.server ? 1 : 0, err);
 	return rc;
 }

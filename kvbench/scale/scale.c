@@ -4,7 +4,7 @@
 
 #include "kvbench/report/lab.h"
 #include "kvbench/setup/command.h"
-#include "kvbench/setup/step.h"
+#include "kvbench/steps/server.h"
 
 enum { SPARE_CLIENTS = 16 };
 
@@ -18,12 +18,13 @@ static json_t *plan_of(const struct scale_options *o)
 	     name++)
 		json_object_del(machine, *name);
 	return json_pack("{s:o, s:o, s:i, s:i, s:i, s:i, s:I, s:f, s:f, s:b, s:s?, s:b, s:o, s:s}", "clients", clients,
-			 "server_args", step_server_args(o->provider, o->nic, 0, o->server_threads, o->log_level),
-			 "server_spare", (int)o->engines + SPARE_CLIENTS, "engines", (int)o->engines, "num_threads",
-			 (int)o->num_threads, "messages", (int)o->messages, "message_bytes",
-			 (json_int_t)o->message_bytes, "think_s", (double)o->think_ns / 1e9, "timeout_s",
-			 (double)o->timeout_ns / 1e9, "no_tls", (int)o->no_tls, "json", o->json, "quiet", (int)o->quiet,
-			 "host", machine, "host_text", step_host_text(false, host, sizeof(host)));
+			 "server_args",
+			 step_server_args(o->step.provider, o->step.nic, 0, o->server_threads, o->step.log_level),
+			 "server_spare", (int)o->step.engines + SPARE_CLIENTS, "engines", (int)o->step.engines,
+			 "num_threads", (int)o->step.num_threads, "messages", (int)o->step.messages, "message_bytes",
+			 (json_int_t)o->step.value_size, "think_s", (double)o->step.think_ns / 1e9, "timeout_s",
+			 (double)o->step.timeout_ns / 1e9, "no_tls", (int)o->no_tls, "json", o->json, "quiet",
+			 (int)o->quiet, "host", machine, "host_text", step_host_text(false, host, sizeof(host)));
 }
 
 int scale_main(int argc, char **argv)
@@ -36,4 +37,12 @@ int scale_main(int argc, char **argv)
 		return over;
 	step_small_buffers();
 	return lab_run("scale", plan_of(&o), argc, argv);
+}
+
+int scale_step_main(int argc, char **argv)
+{
+	static struct scale_options o;
+	struct kv_error err = {0};
+	int rc = argc <= STEP_ARGS ? -KV_EINVAL : scale_options_parse(argc - STEP_ARGS, argv + STEP_ARGS, &o, &err);
+	return step_main(rc, argv, &o.step, &err);
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "host/host.h"
-#include "kvbench/capacity/verbs.h"
+#include "kvbench/capacity/capacity.h"
 #include "tests/kvbench/check.h"
 
 static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsigned n)
@@ -128,65 +128,63 @@ static void locked_memory_is_blamed_where_it_is_short(void **state)
 {
 	struct kv_host host = {.memlock_soft = 8 << 20, .locked_bytes = (8 << 20) - 4096};
 	(void)state;
-	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, ENOMEM, &host), CAPACITY_LOCKED);
-	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, EAGAIN, &host), CAPACITY_LOCKED);
-	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, EINVAL, &host), CAPACITY_QPS);
-	assert_int_equal(capacity_verbs_end(CAPACITY_CQS, EMFILE, &host), CAPACITY_FILES);
+	assert_int_equal(step_verbs_end(STEP_QPS, ENOMEM, &host), STEP_LOCKED);
+	assert_int_equal(step_verbs_end(STEP_MRS, EAGAIN, &host), STEP_LOCKED);
+	assert_int_equal(step_verbs_end(STEP_QPS, EINVAL, &host), STEP_QPS);
+	assert_int_equal(step_verbs_end(STEP_CQS, EMFILE, &host), STEP_FILES);
 	host.locks_freely = true; /* root: the limit is not heeded, so it is the device */
-	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, ENOMEM, &host), CAPACITY_MRS);
+	assert_int_equal(step_verbs_end(STEP_MRS, ENOMEM, &host), STEP_MRS);
 	host = (struct kv_host){.memlock_soft = 8 << 20, .locked_bytes = 1 << 20};
-	assert_int_equal(capacity_verbs_end(CAPACITY_QPS, ENOMEM, &host), CAPACITY_QPS);
+	assert_int_equal(step_verbs_end(STEP_QPS, ENOMEM, &host), STEP_QPS);
 	host.memlock_soft = KV_NO_LIMIT;
 	host.locked_bytes = 1ull << 40;
-	assert_int_equal(capacity_verbs_end(CAPACITY_CQS, ENOMEM, &host), CAPACITY_CQS);
+	assert_int_equal(step_verbs_end(STEP_CQS, ENOMEM, &host), STEP_CQS);
 	host = (struct kv_host){.memlock_soft = KV_UNKNOWN, .locked_bytes = KV_UNKNOWN};
-	assert_int_equal(capacity_verbs_end(CAPACITY_MRS, ENOMEM, &host), CAPACITY_MRS);
+	assert_int_equal(step_verbs_end(STEP_MRS, ENOMEM, &host), STEP_MRS);
 }
 
 static void the_engines_sentences_are_understood(void **state)
 {
 	static const struct {
 		const char *text;
-		enum capacity_end end;
+		enum step_end end;
 	} said[] = {
 		{"client 20: tcp;ofi_rxm on lo: open files: needs 38, 200 allowed, 190 open already; `ulimit -n 65536`",
-		 CAPACITY_FILES},
-		{"client 3: verbs on rxe0: locked memory: needs 5 MiB, 64 KiB allowed; memory: of this",
-		 CAPACITY_LOCKED},
+		 STEP_FILES},
+		{"client 3: verbs on rxe0: locked memory: needs 5 MiB, 64 KiB allowed; memory: of this", STEP_LOCKED},
 		{"client 256: tcp on lo: endpoints: needs 1, 256 allowed, 256 open in this process; use fewer clients",
-		 CAPACITY_EPS},
-		{"tcp: memory: needs 9 GiB, 1 GiB available", CAPACITY_MEMORY},
-		{"rxe0: CQ entries: needs 263,168, 32,767 allowed; set smaller FI_UNIVERSE_SIZE", CAPACITY_CQS},
+		 STEP_EPS},
+		{"tcp: memory: needs 9 GiB, 1 GiB available", STEP_MEMORY},
+		{"rxe0: CQ entries: needs 263,168, 32,767 allowed; set smaller FI_UNIVERSE_SIZE", STEP_CQS},
 		{"fi_enable on rdmap0 (efa): Cannot allocate memory, with 255 endpoints of this process open; queue "
 		 "pairs is short: needs 1",
-		 CAPACITY_QPS},
+		 STEP_QPS},
 		{"fi_enable on rdmap0 (efa): Cannot allocate memory; no limit that can be seen is short (queue pairs: "
 		 "needs 1, 256 allowed)",
-		 CAPACITY_PROVIDER},
-		{"client 4: eventfd: Too many open files", CAPACITY_FILES},
+		 STEP_PROVIDER},
+		{"client 4: eventfd: Too many open files", STEP_FILES},
 		{"io_uring_setup: this process has all of its 40 files open; raise the limit (ulimit -n, LimitNOFILE)",
-		 CAPACITY_FILES},
-		{"thread 2 of 2 cannot be started: Resource temporarily unavailable; look at ulimit -u",
-		 CAPACITY_THREADS},
-		{"client 4: the peer is not reachable", CAPACITY_COMPLETE},
+		 STEP_FILES},
+		{"thread 2 of 2 cannot be started: Resource temporarily unavailable; look at ulimit -u", STEP_THREADS},
+		{"client 4: the peer is not reachable", STEP_COMPLETE},
 	};
 
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(said); i++)
-		if (capacity_end_said(said[i].text) != said[i].end)
+		if (step_end_said(said[i].text) != said[i].end)
 			fail_msg("\"%s\" is understood as %s", said[i].text,
-				 capacity_end_name((int)capacity_end_said(said[i].text)));
+				 step_end_name((int)step_end_said(said[i].text)));
 }
 
 static void every_end_has_a_name(void **state)
 {
 	(void)state;
-	for (int i = 1; i < CAPACITY_ENDS; i++) {
-		assert_non_null(capacity_end_name(i));
-		assert_in_range(strlen(capacity_end_name(i)), 2, 32);
+	for (int i = 1; i < STEP_ENDS; i++) {
+		assert_non_null(step_end_name(i));
+		assert_in_range(strlen(step_end_name(i)), 2, 32);
 	}
-	assert_string_equal(capacity_end_name(CAPACITY_UNUSABLE), "not usable");
-	assert_string_equal(capacity_end_name(CAPACITY_LOCKED), "locked memory");
+	assert_string_equal(step_end_name(STEP_UNUSABLE), "not usable");
+	assert_string_equal(step_end_name(STEP_LOCKED), "locked memory");
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "kvbench/scale/scale.h"
-#include "kvbench/scale/secure.h"
+#include "kvbench/steps/secure.h"
 #include "tests/kvbench/check.h"
 
 static int parse(struct scale_options *o, struct kv_error *err, const char *name, const char *value)

@@ -705,14 +705,14 @@ def test_capacity_names_what_ended_each_model():
 
 
 def test_bytes_of_scale_are_of_those_that_are_connected():
-    told = {"connected": 200000, "succeeded": 199999, "messages": 200000000000, "connect_ns": 999000000000, "talk_ns": 20000000000000, "p99_ns": 999000000000,
+    told = {"connected": 200000, "verified": 199999, "messages": 200000000000, "connect_ns": 999000000000, "talk_ns": 20000000000000, "p99_ns": 999000000000,
             "rss_start": 1 << 20, "rss_base": 3 << 20, "rss": (1 << 20) + 200000 * 8192, "threads": 100000, "stopped": "why " * 100}
     s = scale.made(told, "sessions", 200000, 0)
     assert s["bytes_per_client"] == 8192 and s["bytes_per_further_client"] == (200000 * 8192 - (2 << 20)) // 200000 and not s["complete"]
     assert "bytes_per_client" not in scale.made({**told, "connected": 0}, "tls", 7, 0) and scale.made({}, "tls", 7, 0)["memory_bytes"] == 0
     shown = scale.Scale({"json": None, "quiet": False})
     shown.table = shown.out = io.StringIO()
-    shown.steps = [s, scale.made({**told, "succeeded": 200000, "stopped": ""}, "tls", 200000, 0)]
+    shown.steps = [s, scale.made({**told, "verified": 200000, "stopped": ""}, "tls", 200000, 0)]
     for step in shown.steps:
         shown.show_step(step)
     for kind in ("sessions", "tls"):

@@ -19,8 +19,8 @@
 
 #include "host/host.h"
 #include "kvbench/load/bench.h"
-#include "kvbench/scale/peer.h"
-#include "kvbench/scale/secure.h"
+#include "kvbench/steps/peer.h"
+#include "kvbench/steps/secure.h"
 
 enum {
 	ADDRESS_CLIENTS = 16000,
@@ -47,16 +47,16 @@ struct tls_worker {
 	struct tls_side *side;
 	unsigned index;
 	pthread_t thread;
-	struct scale_tally *tally;
+	struct step_times *times;
 	unsigned char *message;
 };
 
 struct tls_side {
-	struct scale_reporter *t;
+	struct step *t;
 	struct secure_context *ctx;
 	struct tls_client *client;
 	struct tls_worker *worker;
-	struct scale_tally *tally; /* of each worker */
+	struct step_times *times; /* of each worker */
 	unsigned threads;
 	uint32_t reach; /* clients to try */
 	uint16_t port;
@@ -69,7 +69,7 @@ struct tls_side {
 static void stop(struct tls_side *s, const char *fmt, const char *what)
 {
 	pthread_mutex_lock(&s->lock);
-	scale_end(s->t, fmt, what);
+	step_fail(s->t, STEP_PROVIDER, -KV_ELIMIT, fmt, what);
 	pthread_mutex_unlock(&s->lock);
 	s->stop = true;
 }
@@ -87,7 +87,8 @@ static int peer_start(struct tls_side *s)
 		close(fd);
 	}
 	if (rc < 0)
-		scale_end(s->t, "the process for the other end cannot be started: %s", kv_strerror(rc));
+		step_fail(s->t, STEP_PROVIDER, -KV_ELIMIT, "the process for the other end cannot be started: %s",
+			  kv_strerror(rc));
 	return rc;
 }
 
@@ -98,7 +99,7 @@ static void peer_stop(struct tls_side *s)
 	if (s->peer <= 0)
 		return;
 	kv_process_read((int)s->peer, &p);
-	s->t->step.peer_rss = p.rss;
+	s->t->rss.peer = p.rss;
 	kill(s->peer, SIGKILL);
 	waitpid(s->peer, &status, 0);
 }
@@ -171,7 +172,7 @@ static bool client_connect(struct tls_worker *w, uint32_t i)
 		stop(s, "the TLS handshake failed: %s", kv_strerror(rc));
 		return false;
 	}
-	kv_hist_add(&w->tally->connect, kv_clock_now(&kv_clock_monotonic) - now);
+	kv_hist_add(&w->times->connect, kv_clock_now(&kv_clock_monotonic) - now);
 	return true;
 }
 
@@ -180,7 +181,7 @@ static void *connect_main(void *arg)
 	struct tls_worker *w = arg;
 	struct tls_side *s = w->side;
 	uint32_t looks = 0;
-	for (uint32_t i = w->index; i < s->reach && !s->stop && !scale_over(s->t); i += s->threads) {
+	for (uint32_t i = w->index; i < s->reach && !s->stop && !step_over(s->t); i += s->threads) {
 		if (looks++ % LOOK_EVERY == 0 && kv_memory_available() < MEMORY_KEPT)
 			stop(s, "memory of this %s is at an end", "machine (or cgroup)");
 		else if (!client_connect(w, i))
@@ -194,27 +195,27 @@ static void *connect_main(void *arg)
 static void message(struct tls_worker *w, struct tls_client *c)
 {
 	struct tls_side *s = w->side;
-	const struct scale_options *o = s->t->opt;
+	const struct step_options *o = s->t->opt;
 	static const unsigned char question[PEER_QUESTION] = {'Q'};
 	uint64_t begun = o->think_ns ? c->due_ns : kv_clock_now(&kv_clock_monotonic);
 	uint64_t now, right = 0;
 	int rc = secure_write(c->secure, question, sizeof(question));
 	if (rc == 0)
-		rc = secure_read(c->secure, w->message, o->message_bytes);
+		rc = secure_read(c->secure, w->message, o->value_size);
 	now = kv_clock_now(&kv_clock_monotonic);
-	while (rc == 0 && right < o->message_bytes && w->message[right] == peer_byte(right))
+	while (rc == 0 && right < o->value_size && w->message[right] == peer_byte(right))
 		right++;
 	if (rc < 0) {
-		w->tally->failed++;
+		s->t->failed++;
 		secure_close(&c->secure);
 		stop(s, "a connection ended: %s", kv_strerror(rc));
-	} else if (right < o->message_bytes) {
-		w->tally->wrong++;
+	} else if (right < o->value_size) {
+		s->t->wrong++;
 		stop(s, "a message had wrong %s", "bytes");
 	} else {
-		w->tally->messages++;
+		s->t->messages++;
 		c->came++;
-		kv_hist_add(&w->tally->latency, now - begun);
+		kv_hist_add(&w->times->latency, now - begun);
 	}
 	c->due_ns = now + o->think_ns;
 }
@@ -227,11 +228,11 @@ static void *talk_main(void *arg)
 		for (uint32_t i = w->index; i < s->reach; i += s->threads) {
 			struct tls_client *c = &s->client[i];
 			uint64_t now = kv_clock_now(&kv_clock_monotonic);
-			for (; c->due_ns > now && !scale_over(s->t); now = kv_clock_now(&kv_clock_monotonic)) {
+			for (; c->due_ns > now && !step_over(s->t); now = kv_clock_now(&kv_clock_monotonic)) {
 				uint64_t ns = KV_MIN(c->due_ns - now, PAUSE_NS);
 				nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 			}
-			if (scale_over(s->t))
+			if (step_over(s->t))
 				return NULL;
 			if (c->secure)
 				message(w, c);
@@ -249,74 +250,77 @@ static void on_all(struct tls_side *s, void *(*fn)(void *))
 			stop(s, "a thread cannot be started%s", "");
 			break;
 		}
-	scale_measure(s->t);
+	step_measure(s->t);
 	for (unsigned i = 0; i < started; i++)
 		pthread_join(s->worker[i].thread, NULL);
-	scale_measure(s->t);
+	step_measure(s->t);
 }
 
 static void step(struct tls_side *s)
 {
-	struct scale_step *p = &s->t->step;
+	struct step *p = s->t;
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
-	p->rss_base = kv_memory_rss();
+	p->rss.base = kv_memory_rss();
 	on_all(s, connect_main);
 	p->connect_ns = kv_clock_now(&kv_clock_monotonic) - now;
-	for (uint32_t i = 0; i < p->clients; i++)
+	for (uint32_t i = 0; i < p->opt->clients; i++)
 		p->connected += s->client[i].secure != NULL;
-	scale_report(s->t);
+	step_report(s->t);
 	now = kv_clock_now(&kv_clock_monotonic);
-	for (uint32_t i = 0; i < p->clients; i++)
-		s->client[i].due_ns = now + (uint64_t)((double)s->t->opt->think_ns * i / p->clients);
+	for (uint32_t i = 0; i < p->opt->clients; i++)
+		s->client[i].due_ns = now + (uint64_t)((double)s->t->opt->think_ns * i / p->opt->clients);
 	s->stop = false;
-	if (!scale_over(s->t))
+	if (!step_over(s->t))
 		on_all(s, talk_main);
 	p->talk_ns = kv_clock_now(&kv_clock_monotonic) - now;
-	for (uint32_t i = 0; i < p->clients; i++)
-		p->succeeded += s->client[i].came == s->t->opt->messages;
-	scale_tallies_take(s->tally, s->threads, p);
+	for (uint32_t i = 0; i < p->opt->clients; i++)
+		p->verified += s->client[i].came == s->t->opt->messages;
+	step_times_take(s->times, s->threads, p);
+	if (p->verified < p->opt->clients)
+		step_look(p); /* after a signal, or the time: it says which */
 }
 
 static bool side_make(struct tls_side *s)
 {
 	struct rlimit files = {0};
-	s->threads = KV_MIN(KV_MIN(s->t->opt->num_threads, s->t->step.clients), (unsigned)THREADS_MAX);
-	s->client = calloc(s->t->step.clients, sizeof(*s->client));
+	s->threads = KV_MIN(KV_MIN(s->t->opt->num_threads, s->t->opt->clients), (unsigned)THREADS_MAX);
+	s->client = calloc(s->t->opt->clients, sizeof(*s->client));
 	s->worker = calloc(s->threads, sizeof(*s->worker));
-	s->tally = scale_tallies_make(s->threads);
-	for (unsigned i = 0; s->worker && s->tally && i < s->threads; i++) {
+	s->times = step_times_make(s->threads);
+	for (unsigned i = 0; s->worker && s->times && i < s->threads; i++) {
 		struct tls_worker *w = &s->worker[i];
 		w->side = s;
 		w->index = i;
-		w->tally = &s->tally[i];
-		w->message = malloc(s->t->opt->message_bytes);
+		w->times = &s->times[i];
+		w->message = malloc(s->t->opt->value_size);
 		if (!w->message)
 			return false;
 	}
-	s->reach = s->t->step.clients;
+	s->reach = s->t->opt->clients;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < s->reach + (rlim_t)FILES_KEPT) {
 		s->reach = files.rlim_cur > FILES_KEPT ? (uint32_t)files.rlim_cur - FILES_KEPT : 0;
-		scale_end(s->t,
+		step_fail(s->t, STEP_FILES, -KV_ELIMIT,
 			  "descriptors: RLIMIT_NOFILE is %llu (at most %llu), "
 			  "a connection takes one on each side; raise `ulimit -n`",
 			  (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
 	}
-	return s->client && s->worker && s->tally;
+	return s->client && s->worker && s->times;
 }
 
-void scale_tls_run(struct scale_reporter *t)
+void step_tls_run(struct step *t)
 {
 	struct tls_side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
 	struct kv_error err = {0};
-	snprintf(t->step.info.provider, sizeof(t->step.info.provider), "TCP, TLS 1.3");
+	snprintf(t->info.provider, sizeof(t->info.provider), "TCP, TLS 1.3");
 	if (!side_make(&s))
-		scale_end(t, "no memory for %u clients", t->step.clients);
+		step_fail(t, STEP_PROVIDER, -KV_ELIMIT, "no memory for %u clients", t->opt->clients);
 	else if (secure_key_make() < 0 || secure_context_create(false, &s.ctx, &err) < 0)
-		scale_end(t, "%s", err.text[0] ? err.text : "no random bytes from the kernel for a key");
+		step_fail(t, STEP_PROVIDER, -KV_ELIMIT, "%s",
+			  err.text[0] ? err.text : "no random bytes from the kernel for a key");
 	else if (peer_start(&s) == 0)
 		step(&s);
 	peer_stop(&s);
-	for (uint32_t i = 0; s.client && i < t->step.clients; i++) {
+	for (uint32_t i = 0; s.client && i < t->opt->clients; i++) {
 		secure_close(&s.client[i].secure);
 		if (s.client[i].fd > 0)
 			close(s.client[i].fd);
@@ -324,7 +328,7 @@ void scale_tls_run(struct scale_reporter *t)
 	for (unsigned i = 0; s.worker && i < s.threads; i++)
 		free(s.worker[i].message);
 	secure_context_destroy(&s.ctx);
-	free(s.tally);
+	free(s.times);
 	free(s.worker);
 	free(s.client);
 }

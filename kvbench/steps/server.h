@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h -- the processes that kvlab/steps.py starts: steps of capacity and scale, which may fail, and their server. */
-#ifndef KVRAIL_KVBENCH_SETUP_STEP_H
-#define KVRAIL_KVBENCH_SETUP_STEP_H
+/* server.h -- the processes that kvlab/steps.py starts: steps of capacity and scale, which may fail, and their server.
+ */
+#ifndef KVRAIL_KVBENCH_STEPS_SERVER_H
+#define KVRAIL_KVBENCH_STEPS_SERVER_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -11,9 +12,9 @@
 /* step_key_take -- the line on standard input, without its end: the server's key. Returns whether there is one. */
 bool step_key_take(char *buf, size_t cap);
 
-/* step_report -- report where this process is, as one line of JSON on standard output. Takes the reference. NULL: no
+/* step_line -- report where this process is, as one line of JSON on standard output. Takes the reference. NULL: no
  * memory, and nothing is reported. */
-void step_report(json_t *object);
+void step_line(json_t *object);
 
 /* step_host_json -- the machine as reports have it, with `memory_bytes` and limits, null where there is none;
  * step_host_text -- as text. The caller's reference; returns buf. */

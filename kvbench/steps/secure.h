@@ -2,8 +2,8 @@
 /* secure.h -- TLS 1.3 with one key over a blocking socket: OpenSSL as in a program with a connection for each client,
  * which releases the buffers of idle connections. A context may be used by several threads at once, a connection by
  * one. SIGPIPE must be ignored (bench_signals_install). */
-#ifndef KVRAIL_KVBENCH_SCALE_SECURE_H
-#define KVRAIL_KVBENCH_SCALE_SECURE_H
+#ifndef KVRAIL_KVBENCH_STEPS_SECURE_H
+#define KVRAIL_KVBENCH_STEPS_SECURE_H
 
 #include <stdbool.h>
 #include <stddef.h>

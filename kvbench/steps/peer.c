@@ -4,7 +4,7 @@
  * A thread waits for all its sockets and serves one at a time, blocking: a client in the middle of a message continues
  * at once, since its thread does nothing else. A socket that stands still for PEER_SOCKET_S is dropped. It listens on
  * 127.0.0.1 alone, and answers only clients with the key. */
-#include "kvbench/scale/peer.h"
+#include "kvbench/steps/peer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "kvbench/load/bench.h"
-#include "kvbench/scale/secure.h"
+#include "kvbench/steps/secure.h"
 
 enum { EVENTS = 64, BACKLOG = 4096 };
 
@@ -28,7 +28,7 @@ struct peer_talk {
 };
 
 struct peer_server {
-	const struct scale_options *opt;
+	const struct step_options *opt;
 	struct secure_context *ctx;
 	unsigned char *message;
 	int listen_fd;
@@ -87,7 +87,7 @@ static void serve(struct peer_server *s, struct peer_talk *k)
 	else
 		rc = secure_read(k->secure, question, sizeof(question));
 	if (rc == 0 && k->secure && question[0] == 'Q')
-		rc = secure_write(k->secure, s->message, s->opt->message_bytes);
+		rc = secure_write(k->secure, s->message, s->opt->value_size);
 	if (rc < 0)
 		talk_end(k);
 }
@@ -112,16 +112,16 @@ static void *thread_main(void *arg)
 	}
 }
 
-int peer_main(const struct scale_options *options, int listen_fd)
+int peer_main(const struct step_options *options, int listen_fd)
 {
-	struct peer_server s = {.opt = options, .message = malloc(options->message_bytes), .listen_fd = listen_fd};
+	struct peer_server s = {.opt = options, .message = malloc(options->value_size), .listen_fd = listen_fd};
 	struct kv_error err = {0};
 	pthread_t thread;
 	unsigned started = 0;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() == 1 || !s.message ||
 	    secure_context_create(true, &s.ctx, &err) < 0)
 		return BENCH_NO_START;
-	for (uint64_t i = 0; i < options->message_bytes; i++)
+	for (uint64_t i = 0; i < options->value_size; i++)
 		s.message[i] = peer_byte(i);
 	for (; started < options->num_threads; started++)
 		if (pthread_create(&thread, NULL, thread_main, &s))

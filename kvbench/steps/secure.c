@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* secure.c -- see secure.h. The key is in a static, since OpenSSL's callback for keys gets the connection alone. No
  * tickets: nobody resumes. */
-#include "kvbench/scale/secure.h"
+#include "kvbench/steps/secure.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c -- a key, reports and a server, which steps of kv-bench capacity and scale share with their parent. */
-#include "kvbench/setup/step.h"
+/* server.c -- a key, reports and a server, which steps share with their parent. */
+#include "kvbench/steps/server.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ bool step_key_take(char *buf, size_t cap)
 	return buf[0] != 0;
 }
 
-void step_report(json_t *object)
+void step_line(json_t *object)
 {
 	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	size_t len = text ? strlen(text) : 0;
@@ -122,8 +122,8 @@ int step_server_main(int argc, char **argv)
 		fprintf(stderr, "%s\n", err.text);
 		return BENCH_NO_START;
 	}
-	step_report(json_pack("{s:s, s:s, s:I}", "address", server_child_address(server), "psk",
-			      server_child_psk(server), "pid", (json_int_t)server_child_pid(server)));
+	step_line(json_pack("{s:s, s:s, s:I}", "address", server_child_address(server), "psk", server_child_psk(server),
+			    "pid", (json_int_t)server_child_pid(server)));
 	while (!server_child_dead(server) && !bench_interrupted() && poll(&parent, 1, LOOK_MS) <= 0)
 		;
 	return server_child_stop(&server, NULL) < 0 ? BENCH_FAILED : BENCH_OK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.h -- the other end of the connections with TLS, in a process of its own: it answers each question with a
  * message. */
-#ifndef KVRAIL_KVBENCH_SCALE_PEER_H
-#define KVRAIL_KVBENCH_SCALE_PEER_H
+#ifndef KVRAIL_KVBENCH_STEPS_PEER_H
+#define KVRAIL_KVBENCH_STEPS_PEER_H
 
-#include "kvbench/scale/scale.h"
+#include "kvbench/steps/steps.h"
 
 enum { PEER_QUESTION = 64 };
 
@@ -21,6 +21,6 @@ int peer_listen(uint16_t *out_port);
 
 /* peer_main -- the process, forked from that of the step before this has threads. It ends with its parent. Returns the
  * exit status, if it cannot begin. */
-int peer_main(const struct scale_options *options, int listen_fd);
+int peer_main(const struct step_options *options, int listen_fd);
 
 #endif

@@ -8,7 +8,7 @@
  * All in one process: client i is connected to client i ^ 1 (the last of an odd number to itself), every queue pair is
  * brought to RTS, and every client sends 64 bytes to its peer, to be compared. They are reliable connections, or SRD
  * queue pairs on EFA (made by libefa, loaded at run time). The EFA part has never run on such a device. */
-#include "kvbench/capacity/verbs.h"
+#include "kvbench/steps/steps.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ struct bare {
 };
 
 struct verbs {
-	struct capacity_reporter *t;
+	struct step *t;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_port_attr port;
@@ -140,62 +140,60 @@ static void srd_find(struct verbs *v, const struct ibv_device_attr *attr)
 
 static void device_start(struct verbs *v)
 {
-	struct capacity_reporter *t = v->t;
+	struct step *t = v->t;
 	struct ibv_device_attr attr = {0};
 	struct kv_error err = {0};
 	v->ctx = device_open(t->opt->device, &err);
 	if (!v->ctx) {
-		capacity_fail(t, CAPACITY_UNUSABLE, err.code, "%s", err.text);
+		step_fail(t, STEP_UNUSABLE, err.code, "%s", err.text);
 		return;
 	}
-	snprintf(t->step.info.provider, sizeof(t->step.info.provider), "libibverbs");
-	snprintf(t->step.info.domain, sizeof(t->step.info.domain), "%s", ibv_get_device_name(v->ctx->device));
+	snprintf(t->info.provider, sizeof(t->info.provider), "libibverbs");
+	snprintf(t->info.domain, sizeof(t->info.domain), "%s", ibv_get_device_name(v->ctx->device));
 	if (ibv_query_device(v->ctx, &attr) != 0 || port_find(v, &attr) < 0) {
-		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP, "RDMA device %s has no active port",
-			      t->step.info.domain);
+		step_fail(t, STEP_UNUSABLE, -KV_ENOTSUP, "RDMA device %s has no active port", t->info.domain);
 		return;
 	}
 	gid_find(v);
 	srd_find(v, &attr);
 	if (v->srd && !v->srd_create)
-		capacity_fail(t, CAPACITY_UNUSABLE, -KV_ENOTSUP,
-			      "RDMA device %s is an EFA, whose queue pairs need libefa.so.1: "
-			      "install the AWS EFA installer's rdma-core",
-			      t->step.info.domain);
+		step_fail(t, STEP_UNUSABLE, -KV_ENOTSUP,
+			  "RDMA device %s is an EFA, whose queue pairs need libefa.so.1: "
+			  "install the AWS EFA installer's rdma-core",
+			  t->info.domain);
 	v->pd = ibv_alloc_pd(v->ctx);
 	if (!v->pd)
-		capacity_fail(t, CAPACITY_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->step.info.domain,
-			      kv_strerror(errno));
+		step_fail(t, STEP_PROVIDER, -errno, "ibv_alloc_pd on %s: %s", t->info.domain, kv_strerror(errno));
 }
 
 /* ---- one client ---- */
 
 /* ENOMEM is the device's word for having no more of it, and the kernel's for more locked memory than the process may
  * have: rings of queues are locked as regions are. The kernel counts the locked memory. */
-enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host)
+enum step_end step_verbs_end(enum step_end what, int error, const struct kv_host *host)
 {
 	const struct kv_need more = {.pinned_bytes = LOCKED_MARGIN};
 	const struct kv_checkup c = {.host = host, .need = &more, .pins_memory = true};
 	if (error == EMFILE || error == ENFILE)
-		return CAPACITY_FILES;
+		return STEP_FILES;
 	if ((error == ENOMEM || error == EAGAIN) && kv_check_one(&c, KV_LIMIT_MEMLOCK, NULL) == KV_FAIL)
-		return CAPACITY_LOCKED;
+		return STEP_LOCKED;
 	return what;
 }
 
-static int call_failed(struct verbs *v, enum capacity_end end, const char *call, uint32_t i)
+static int call_failed(struct verbs *v, enum step_end end, const char *call, uint32_t i)
 {
 	struct ibv_device_attr attr = {0};
 	struct kv_host host;
 	int error = errno ? errno : EIO;
 	kv_host_read("", &host);
-	end = capacity_verbs_end(end, error, &host);
+	end = step_verbs_end(end, error, &host);
 	ibv_query_device(v->ctx, &attr);
-	capacity_fail(
+	step_fail(
 		v->t, end, -error,
 		"%s of client %u on %s: %s; the device says: %d queue pairs, %d completion queues, %d memory regions%s",
-		call, i, v->t->step.info.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
-		end == CAPACITY_LOCKED ? "; locked memory is short: ulimit -l unlimited" : "");
+		call, i, v->t->info.domain, kv_strerror(error), attr.max_qp, attr.max_cq, attr.max_mr,
+		end == STEP_LOCKED ? "; locked memory is short: ulimit -l unlimited" : "");
 	return -error;
 }
 
@@ -205,8 +203,8 @@ static int cqs_make(struct verbs *v, struct bare *b, uint32_t i)
 		errno = 0;
 		b->cq[k] = ibv_create_cq(v->ctx, DEPTH, NULL, NULL, 0);
 		if (!b->cq[k])
-			return call_failed(v, CAPACITY_CQS, "ibv_create_cq", i);
-		v->t->step.cqs++;
+			return call_failed(v, STEP_CQS, "ibv_create_cq", i);
+		v->t->made.cqs++;
 	}
 	return 0;
 }
@@ -215,7 +213,7 @@ static int mrs_make(struct verbs *v, struct bare *b, uint32_t i)
 {
 	if (posix_memalign((void **)&b->memory, MEMORY, MEMORY) != 0) {
 		b->memory = NULL;
-		capacity_fail(v->t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for client %u", i);
+		step_fail(v->t, STEP_MEMORY, -KV_ENOMEM, "no memory for client %u", i);
 		return -ENOMEM;
 	}
 	memset(b->memory, 0, MEMORY);
@@ -223,8 +221,8 @@ static int mrs_make(struct verbs *v, struct bare *b, uint32_t i)
 		errno = 0;
 		b->mr[k] = ibv_reg_mr(v->pd, b->memory + k * MEMORY / 2, MEMORY / 2, k ? IBV_ACCESS_LOCAL_WRITE : 0);
 		if (!b->mr[k])
-			return call_failed(v, CAPACITY_MRS, "ibv_reg_mr", i);
-		v->t->step.mrs++;
+			return call_failed(v, STEP_MRS, "ibv_reg_mr", i);
+		v->t->made.mrs++;
 	}
 	return 0;
 }
@@ -241,8 +239,8 @@ static int qp_make(struct verbs *v, struct bare *b, uint32_t i)
 	errno = 0;
 	b->qp = v->srd ? v->srd_create(v->pd, &attr, EFA_SRD) : ibv_create_qp(v->pd, &attr);
 	if (!b->qp)
-		return call_failed(v, CAPACITY_QPS, v->srd ? "efadv_create_driver_qp" : "ibv_create_qp", i);
-	v->t->step.qps++;
+		return call_failed(v, STEP_QPS, v->srd ? "efadv_create_driver_qp" : "ibv_create_qp", i);
+	v->t->made.qps++;
 	return 0;
 }
 
@@ -261,9 +259,9 @@ static void client_close(struct bare *b)
 
 static void clients_make(struct verbs *v)
 {
-	struct capacity_step *s = &v->t->step;
+	struct step *s = v->t;
 	int rc = 0;
-	while (rc == 0 && v->made < s->attempted) {
+	while (rc == 0 && v->made < s->opt->clients) {
 		struct bare *b = &v->client[v->made];
 		uint32_t i = v->made++;
 		rc = cqs_make(v, b, i);
@@ -272,7 +270,7 @@ static void clients_make(struct verbs *v)
 		if (rc == 0)
 			rc = qp_make(v, b, i);
 		s->opened += rc == 0;
-		if (rc == 0 && i % LOOK_EVERY == 0 && !capacity_look(v->t))
+		if (rc == 0 && i % LOOK_EVERY == 0 && !step_look(v->t))
 			rc = -ECANCELED;
 	}
 }
@@ -334,22 +332,22 @@ static int srd_start(struct verbs *v, struct bare *b)
 
 static uint32_t peer_of(const struct verbs *v, uint32_t i)
 {
-	return (i ^ 1) < v->t->step.opened ? i ^ 1 : i;
+	return (i ^ 1) < v->t->opened ? i ^ 1 : i;
 }
 
 static void clients_connect(struct verbs *v)
 {
-	struct capacity_step *s = &v->t->step;
+	struct step *s = v->t;
 	for (uint32_t i = 0; i < s->opened; i++) {
 		struct bare *b = &v->client[i];
 		int rc = v->srd ? srd_start(v, b) : rc_connect(v, b, v->client[peer_of(v, i)].qp->qp_num);
 		if (rc != 0) {
 			errno = rc > 0 ? rc : errno;
-			call_failed(v, CAPACITY_QPS, "ibv_modify_qp (to RTS)", i);
+			call_failed(v, STEP_QPS, "ibv_modify_qp (to RTS)", i);
 			return;
 		}
 		s->connected++;
-		if (i % LOOK_EVERY == 0 && !capacity_look(v->t))
+		if (i % LOOK_EVERY == 0 && !step_look(v->t))
 			return;
 	}
 }
@@ -385,13 +383,13 @@ static int send_post(struct verbs *v, uint32_t i)
 
 static int traffic_post(struct verbs *v)
 {
-	uint32_t n = v->t->step.connected;
+	uint32_t n = v->t->connected;
 	int rc = 0;
 	if (v->srd) {
 		struct ibv_ah_attr attr = way_to_self(v);
 		v->ah = ibv_create_ah(v->pd, &attr);
 		if (!v->ah)
-			return call_failed(v, CAPACITY_PROVIDER, "ibv_create_ah", 0);
+			return call_failed(v, STEP_PROVIDER, "ibv_create_ah", 0);
 	}
 	for (uint32_t i = 0; i < n && rc == 0; i++)
 		rc = receive_post(&v->client[i]);
@@ -399,7 +397,7 @@ static int traffic_post(struct verbs *v)
 		rc = send_post(v, i);
 	if (rc != 0) {
 		errno = rc > 0 ? rc : -rc;
-		call_failed(v, CAPACITY_DATA, "posting a message", 0);
+		call_failed(v, STEP_DATA, "posting a message", 0);
 	}
 	return rc;
 }
@@ -411,8 +409,8 @@ static int completion_look(struct verbs *v, struct ibv_cq *cq, uint32_t i)
 	int n = ibv_poll_cq(cq, 1, &wc);
 	if (n == 0 || (n > 0 && wc.status == IBV_WC_SUCCESS))
 		return n;
-	capacity_fail(v->t, CAPACITY_DATA, -KV_EPROVIDER, "the message of client %u failed: %s", i,
-		      n < 0 ? "ibv_poll_cq" : ibv_wc_status_str(wc.status));
+	step_fail(v->t, STEP_DATA, -KV_EPROVIDER, "the message of client %u failed: %s", i,
+		  n < 0 ? "ibv_poll_cq" : ibv_wc_status_str(wc.status));
 	return -1;
 }
 
@@ -428,9 +426,9 @@ static bool client_look(struct verbs *v, uint32_t i)
 	if (sent && received && !(b->sent && b->received)) {
 		pattern(want, peer_of(v, i));
 		if (memcmp(want, b->mr[1]->addr, BYTES) == 0)
-			v->t->step.verified++;
+			v->t->verified++;
 		else
-			v->t->step.wrong++;
+			v->t->wrong++;
 	}
 	b->sent = sent;
 	b->received = received;
@@ -439,23 +437,23 @@ static bool client_look(struct verbs *v, uint32_t i)
 
 static void traffic_run(struct verbs *v)
 {
-	struct capacity_step *s = &v->t->step;
+	struct step *s = v->t;
 	uint64_t begun = kv_clock_now(&kv_clock_monotonic), looked = begun;
 	if (traffic_post(v) != 0)
 		return;
 	while (s->verified + s->wrong < s->connected) {
 		uint64_t now = kv_clock_now(&kv_clock_monotonic);
-		if (now - looked >= LOOK_NS && !capacity_look(v->t))
+		if (now - looked >= LOOK_NS && !step_look(v->t))
 			return;
 		looked = now - looked >= LOOK_NS ? now : looked;
 		for (uint32_t i = 0; i < s->connected; i++)
 			if (!client_look(v, i))
 				return;
 	}
-	s->get_ns = kv_clock_now(&kv_clock_monotonic) - begun;
+	s->talk_ns = kv_clock_now(&kv_clock_monotonic) - begun;
 	if (s->wrong > 0)
-		capacity_fail(v->t, CAPACITY_DATA, -KV_ECORRUPT, "%u client%s received wrong bytes", s->wrong,
-			      kv_plural(s->wrong));
+		step_fail(v->t, STEP_DATA, -KV_ECORRUPT, "%llu client%s received wrong bytes",
+			  (unsigned long long)s->wrong, kv_plural(s->wrong));
 }
 
 /* ---- all of it ---- */
@@ -477,28 +475,28 @@ static void verbs_close(struct verbs *v)
 
 /* If one more client was too many, those that exist are connected and used all the same: that they work is the result.
  */
-static bool worth_going_on(const struct capacity_step *s)
+static bool worth_going_on(const struct step *s)
 {
-	return s->opened > 0 && s->end != CAPACITY_TIME && s->end != CAPACITY_INTERRUPTED && s->end != CAPACITY_MEMORY;
+	return s->opened > 0 && s->end != STEP_TIME && s->end != STEP_INTERRUPTED && s->end != STEP_MEMORY;
 }
 
-void capacity_verbs_run(struct capacity_reporter *t)
+void step_verbs_run(struct step *t)
 {
 	struct verbs v = {.t = t};
-	v.client = calloc(t->step.attempted, sizeof(*v.client));
+	v.client = calloc(t->opt->clients, sizeof(*v.client));
 	if (!v.client)
-		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u client%s", t->step.attempted,
-			      kv_plural(t->step.attempted));
+		step_fail(t, STEP_MEMORY, -KV_ENOMEM, "no memory for %u client%s", t->opt->clients,
+			  kv_plural(t->opt->clients));
 	else
 		device_start(&v);
-	if (t->step.end == CAPACITY_COMPLETE)
+	if (t->end == STEP_COMPLETE)
 		clients_make(&v);
-	if (worth_going_on(&t->step))
+	if (worth_going_on(t))
 		clients_connect(&v);
-	t->step.open_ns = kv_clock_now(&kv_clock_monotonic) - t->begun_ns;
-	if (worth_going_on(&t->step))
+	t->open_ns = kv_clock_now(&kv_clock_monotonic) - t->begun_ns;
+	if (worth_going_on(t))
 		traffic_run(&v);
-	t->step.final = true;
-	capacity_look(t);
+	t->final = true;
+	step_look(t);
 	verbs_close(&v);
 }
