@@ -7,19 +7,6 @@
 #include "kvbench/load/trace.h"
 #include "kvbench/setup/signals.h"
 
-static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
-{
-	uint32_t *bigger;
-	if (used < *cap)
-		return 0;
-	*cap = *cap ? *cap * 2 : 4096;
-	bigger = realloc(*array, *cap * sizeof(**array));
-	if (!bigger)
-		return -KV_ENOMEM;
-	*array = bigger;
-	return 0;
-}
-
 struct trace_reading {
 	struct hits_trace t;
 	struct trace_ids ids;
@@ -30,13 +17,13 @@ struct trace_reading {
 static int take(struct trace_reading *r, const struct trace_request *q)
 {
 	struct hits_trace *t = &r->t;
-	int rc = room_for(&t->len, t->requests, &r->requests_cap);
+	int rc = trace_room((void **)&t->len, sizeof(*t->len), t->requests, 1, &r->requests_cap);
 	if (rc < 0)
 		return rc;
 	trace_tokens_add(&r->tokens, q);
 	t->len[t->requests++] = q->num_ids;
 	for (unsigned i = 0; i < q->num_ids && rc == 0; i++) {
-		rc = room_for(&t->block, t->refs, &r->refs_cap);
+		rc = trace_room((void **)&t->block, sizeof(*t->block), t->refs, 1, &r->refs_cap);
 		if (rc == 0)
 			rc = trace_ids_number(&r->ids, q->ids[i], &t->block[t->refs]);
 		t->refs++;

@@ -50,3 +50,17 @@ void trace_ids_free(struct trace_ids *ids)
 	free(ids->slot);
 	*ids = (struct trace_ids){0};
 }
+
+int trace_room(void **array, size_t size, uint64_t used, uint64_t more, uint64_t *cap)
+{
+	uint64_t need = KV_MAX(used + more, *cap + *cap / 2 + 1024);
+	void *bigger;
+	if (used + more <= *cap)
+		return 0;
+	bigger = realloc(*array, need * size);
+	if (!bigger)
+		return -KV_ENOMEM;
+	*array = bigger;
+	*cap = need;
+	return 0;
+}

@@ -18,4 +18,7 @@ bool trace_ids_have(const struct trace_ids *ids, uint64_t id);
 int trace_ids_number(struct trace_ids *ids, uint64_t id, uint32_t *out);
 void trace_ids_free(struct trace_ids *ids);
 
+/* trace_room -- grow an array of `used` items of this size until `more` have room. 0 or -KV_ENOMEM. */
+int trace_room(void **array, size_t size, uint64_t used, uint64_t more, uint64_t *cap);
+
 #endif

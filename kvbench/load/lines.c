@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lines.c -- raw bytes of the file, unpacked by zlib if they begin as gzip does, cut into lines.
+/* lines.c -- the bytes of a file, which zlib unpacks if they are gzip, cut into lines.
  *
  * Memory follows the longest line, up to a bound (unlike getline's). The first bytes decide the format; an unknown one
- * is refused with the command that converts it. A gzip file may have several members, and zeros at its
- * end. */
+ * is refused with the command that converts it. */
 #include "kvbench/load/lines.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <zlib.h>
 
-enum { RAW_BYTES = 64 << 10, TEXT_FIRST = 64 << 10, GZIP_BITS = 15 + 16 };
-
-enum packing { PACKING_UNKNOWN, PACKING_NONE, PACKING_GZIP };
+enum { RAW_BYTES = 64 << 10, TEXT_FIRST = 64 << 10 };
 
 struct lines {
-	FILE *in;
+	gzFile in;
 	const char *name;
 	uint64_t number;
-	enum packing packing;
-	z_stream z;
-	bool unpacking; /* inflate holds memory */
-	bool within;    /* a member of the gzip file has begun and not ended */
-	uint8_t *raw;   /* RAW_BYTES */
-	size_t raw_have, raw_at;
-	bool raw_end;
+	bool begun; /* the format is known */
 	char *text; /* `room` bytes */
 	size_t room, have, at;
 	bool end; /* of the text */
@@ -45,32 +37,24 @@ static const struct {
 	{"\xfe\xff", 2, "is UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8"},
 };
 
-int lines_open_stream(FILE *in, const char *name, struct lines **out, struct kv_error *err)
+int lines_open_stream(int fd, const char *name, struct lines **out, struct kv_error *err)
 {
 	struct lines *l = calloc(1, sizeof(*l));
 	if (l) {
-		l->in = in;
 		l->name = name;
-		l->raw = malloc(RAW_BYTES);
 		l->text = malloc(TEXT_FIRST);
 		l->room = TEXT_FIRST;
+		l->in = gzdopen(fd, "r");
 	}
-	if (l && l->raw && l->text) {
+	if (l && l->in && l->text) {
+		gzbuffer(l->in, RAW_BYTES);
 		*out = l;
 		return 0;
 	}
-	if (l)
-		lines_close(&l);
-	else
-		fclose(in);
+	if (!l || !l->in)
+		close(fd);
+	lines_close(&l);
 	return kv_fail(err, -KV_ENOMEM, "no memory to read trace %s", name);
-}
-
-static void unpacking_end(struct lines *l)
-{
-	if (l->unpacking)
-		inflateEnd(&l->z);
-	l->unpacking = false;
 }
 
 void lines_close(struct lines **lines)
@@ -78,9 +62,8 @@ void lines_close(struct lines **lines)
 	struct lines *l = *lines;
 	if (!l)
 		return;
-	unpacking_end(l);
-	fclose(l->in);
-	free(l->raw);
+	if (l->in)
+		gzclose_r(l->in);
 	free(l->text);
 	free(l);
 	*lines = NULL;
@@ -88,15 +71,11 @@ void lines_close(struct lines **lines)
 
 int lines_rewind(struct lines *l, struct kv_error *err)
 {
-	if (fseek(l->in, 0, SEEK_SET) < 0)
+	if (gzrewind(l->in) < 0)
 		return kv_fail(err, -KV_EINVAL,
-			       "trace %s is read twice and must be a regular file: write it to one "
-			       "first",
-			       l->name);
-	unpacking_end(l);
-	l->packing = PACKING_UNKNOWN;
-	l->raw_have = l->raw_at = l->have = l->at = l->number = 0;
-	l->raw_end = l->end = l->within = false;
+			       "trace %s is read twice and must be a regular file: write it to one first", l->name);
+	l->have = l->at = l->number = 0;
+	l->end = l->begun = false;
 	return 0;
 }
 
@@ -112,92 +91,33 @@ const char *lines_name(const struct lines *l)
 
 /* ---- bytes ---- */
 
-static int raw_refill(struct lines *l, struct kv_error *err)
+static int format_check(struct lines *l, const char *text, size_t len, struct kv_error *err)
 {
-	if (l->raw_at < l->raw_have || l->raw_end)
-		return 0;
-	l->raw_at = 0;
-	l->raw_have = fread(l->raw, 1, RAW_BYTES, l->in);
-	if (ferror(l->in))
-		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", l->name,
-			       (unsigned long long)l->number, kv_strerror(errno ? errno : EIO));
-	l->raw_end = l->raw_have < RAW_BYTES;
-	return 0;
-}
-
-static bool begins(const struct lines *l, const char *bytes, size_t len)
-{
-	return l->raw_have >= len && memcmp(l->raw, bytes, len) == 0;
-}
-
-static int packing_find(struct lines *l, struct kv_error *err)
-{
+	l->begun = true;
 	for (unsigned i = 0; i < KV_COUNT(others); i++)
-		if (begins(l, others[i].bytes, others[i].len))
+		if (len >= others[i].len && memcmp(text, others[i].bytes, others[i].len) == 0)
 			return kv_fail(err, -KV_EINVAL, "%s %s", l->name, others[i].why);
-	l->packing = begins(l, "\x1f\x8b", 2) ? PACKING_GZIP : PACKING_NONE;
-	if (l->packing == PACKING_NONE)
-		return 0;
-	l->z = (z_stream){0};
-	if (inflateInit2(&l->z, GZIP_BITS) != Z_OK)
-		return kv_fail(err, -KV_ENOMEM, "no memory to unpack %s", l->name);
-	l->unpacking = l->within = true;
 	return 0;
 }
 
-static int damaged(const struct lines *l, struct kv_error *err)
-{
-	return kv_fail(err, -KV_EINVAL, "the gzip data of %s %s after line %llu: fetch the file again", l->name,
-		       l->raw_at == l->raw_have ? "ends early," : "are damaged", (unsigned long long)l->number);
-}
-
-static bool member_next(struct lines *l)
-{
-	if (l->raw_at == l->raw_have || l->raw[l->raw_at] == 0)
-		return false; /* tapes and archivers fill a file with zeros */
-	l->within = true;
-	return inflateReset(&l->z) == Z_OK;
-}
-
-static int unpack(struct lines *l, char *to, size_t room, size_t *out_len, struct kv_error *err)
-{
-	size_t have = 0;
-	while (have == 0) {
-		int rc = raw_refill(l, err);
-		if (rc < 0)
-			return rc;
-		if (!l->within && !member_next(l))
-			break;
-		l->z.next_in = l->raw + l->raw_at;
-		l->z.avail_in = (uInt)(l->raw_have - l->raw_at);
-		l->z.next_out = (Bytef *)to;
-		l->z.avail_out = (uInt)room;
-		rc = inflate(&l->z, Z_NO_FLUSH);
-		l->raw_at = l->raw_have - l->z.avail_in;
-		have = room - l->z.avail_out;
-		if (rc == Z_MEM_ERROR)
-			return kv_fail(err, -KV_ENOMEM, "no memory to unpack %s", l->name);
-		if (rc != Z_OK && rc != Z_STREAM_END)
-			return damaged(l, err);
-		l->within = rc != Z_STREAM_END;
-	}
-	*out_len = have;
-	return 0;
-}
-
+/* zlib reports an end within a member behind the bytes before it. */
 static int text_read(struct lines *l, char *to, size_t room, size_t *out_len, struct kv_error *err)
 {
-	int rc = raw_refill(l, err);
-	if (rc == 0 && l->packing == PACKING_UNKNOWN)
-		rc = packing_find(l, err);
-	if (rc < 0)
-		return rc;
-	if (l->packing == PACKING_GZIP)
-		return unpack(l, to, room, out_len, err);
-	*out_len = KV_MIN(room, l->raw_have - l->raw_at);
-	memcpy(to, l->raw + l->raw_at, *out_len);
-	l->raw_at += *out_len;
-	return 0;
+	int n, code = Z_OK;
+	errno = 0;
+	n = gzread(l->in, to, (unsigned)room);
+	if (n <= 0)
+		gzerror(l->in, &code);
+	if (code == Z_ERRNO)
+		return kv_fail(err, -EIO, "%s cannot be read after line %llu: %s", l->name,
+			       (unsigned long long)l->number, kv_strerror(errno ? errno : EIO));
+	if (code == Z_MEM_ERROR)
+		return kv_fail(err, -KV_ENOMEM, "no memory to unpack %s", l->name);
+	if (code != Z_OK)
+		return kv_fail(err, -KV_EINVAL, "the gzip data of %s %s after line %llu: fetch the file again", l->name,
+			       code == Z_BUF_ERROR ? "ends early," : "are damaged", (unsigned long long)l->number);
+	*out_len = (size_t)n;
+	return l->begun ? 0 : format_check(l, to, (size_t)n, err);
 }
 
 /* ---- lines ---- */

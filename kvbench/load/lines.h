@@ -4,7 +4,6 @@
 #define KVRAIL_KVBENCH_LOAD_LINES_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/base.h"
 
@@ -12,9 +11,9 @@ enum { LINE_MAX_BYTES = 32 << 20 };
 
 struct lines;
 
-/* lines_open_stream -- read from a stream, which the reader takes, and closes also after an error. name is for messages
- * and must outlive the reader. Nothing is read yet. Returns 0, or -KV_ENOMEM. */
-int lines_open_stream(FILE *in, const char *name, struct lines **out, struct kv_error *err);
+/* lines_open_stream -- read from a descriptor, which the reader takes, and closes also after an error. name is for
+ * messages and must outlive the reader. Nothing is read yet. Returns 0, or -KV_ENOMEM. */
+int lines_open_stream(int fd, const char *name, struct lines **out, struct kv_error *err);
 void lines_close(struct lines **lines);
 
 /* lines_rewind -- begin again at the first line. Returns 0, or -KV_EINVAL for a stream that cannot (a pipe). */

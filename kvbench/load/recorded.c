@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "kvbench/load/ids.h"
 #include "kvbench/load/trace.h"
 
 struct times {
@@ -13,15 +14,8 @@ struct times {
 
 static int add(struct times *t, double ms)
 {
-	uint64_t cap = t->cap ? 2 * t->cap : 4096;
-	double *bigger = t->ms;
-	if (t->count == t->cap) {
-		bigger = realloc(t->ms, cap * sizeof(*bigger));
-		if (!bigger)
-			return -KV_ENOMEM;
-		t->ms = bigger;
-		t->cap = cap;
-	}
+	if (trace_room((void **)&t->ms, sizeof(*t->ms), t->count, 1, &t->cap) < 0)
+		return -KV_ENOMEM;
 	t->ms[t->count++] = ms;
 	return 0;
 }

@@ -7,12 +7,13 @@
 #include "kvbench/load/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "kvbench/load/ids.h"
 #include "kvbench/load/lines.h"
-#include "kvbench/load/sessions.h"
 #include "kvbench/load/trace_row.h"
 
 /* A request of a sorted trace; its ids begin at ids[from]. */
@@ -27,7 +28,9 @@ struct trace_reader {
 	bool begun, csv, placed; /* placed: a row has a time */
 	bool once;               /* the file cannot be read again */
 	struct trace_columns columns;
-	struct trace_sessions sessions;
+	struct trace_ids sessions;
+	double *session_ms; /* of each: its last turn */
+	uint64_t sessions_cap;
 	double first_ms, last_ms;
 	int failed;
 	struct kv_error why;
@@ -96,6 +99,19 @@ static int next_row(struct trace_reader *r, struct trace_at *at, struct kv_error
 
 /* ---- its time ---- */
 
+/* NULL: no memory. */
+static double *session_last(struct trace_reader *r)
+{
+	uint64_t known = r->sessions.count;
+	uint32_t n;
+	if (trace_ids_number(&r->sessions, r->row.session, &n) < 0 ||
+	    trace_room((void **)&r->session_ms, sizeof(*r->session_ms), n, 1, &r->sessions_cap) < 0)
+		return NULL;
+	if (n == known)
+		r->session_ms[n] = r->first_ms;
+	return &r->session_ms[n];
+}
+
 /* A row without a time of its own follows the last turn of its session, else the line before it. A session begins with
  * the trace. */
 static int place(struct trace_reader *r, struct trace_at at, double *out_ms, struct kv_error *err)
@@ -103,7 +119,7 @@ static int place(struct trace_reader *r, struct trace_at at, double *out_ms, str
 	const struct trace_row *row = &r->row;
 	double *last = &r->last_ms;
 	if (row->session)
-		last = trace_sessions_last(&r->sessions, row->session, r->first_ms);
+		last = session_last(r);
 	if (!last)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the sessions of %s up to line %llu", at.name,
 			       (unsigned long long)at.line);
@@ -141,25 +157,11 @@ static int read_request(struct trace_reader *r, struct trace_request *out, struc
 
 /* ---- sorted by time ---- */
 
-static int room_for(void **array, size_t size, uint64_t used, uint64_t more, uint64_t *cap)
-{
-	uint64_t need = KV_MAX(used + more, *cap + *cap / 2 + 1024);
-	void *bigger;
-	if (used + more <= *cap)
-		return 0;
-	bigger = realloc(*array, need * size);
-	if (!bigger)
-		return -KV_ENOMEM;
-	*array = bigger;
-	*cap = need;
-	return 0;
-}
-
 static int keep(struct trace_reader *r, const struct trace_request *q)
 {
-	int rc = room_for((void **)&r->kept, sizeof(*r->kept), r->num_kept, 1, &r->kept_cap);
+	int rc = trace_room((void **)&r->kept, sizeof(*r->kept), r->num_kept, 1, &r->kept_cap);
 	if (rc == 0)
-		rc = room_for((void **)&r->ids, sizeof(*r->ids), r->num_ids, q->num_ids, &r->ids_cap);
+		rc = trace_room((void **)&r->ids, sizeof(*r->ids), r->num_ids, q->num_ids, &r->ids_cap);
 	if (rc < 0)
 		return rc;
 	r->kept[r->num_kept++] = (struct kept){*q, r->num_ids};
@@ -223,23 +225,22 @@ static int make(struct lines *lines, struct trace_reader **out, struct kv_error 
 	return 0;
 }
 
-int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err)
+int trace_open_stream(int fd, const char *name, struct trace_reader **out, struct kv_error *err)
 {
 	struct lines *lines;
-	int rc = lines_open_stream(in, name, &lines, err);
+	int rc = lines_open_stream(fd, name, &lines, err);
 	return rc < 0 ? rc : make(lines, out, err);
 }
 
 int trace_open(const char *path, struct trace_reader **out, struct kv_error *err)
 {
-	FILE *in = fopen(path, "re");
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
 	struct trace_reader *r = NULL;
 	struct stat st;
-	bool regular = in && fstat(fileno(in), &st) == 0 && S_ISREG(st.st_mode);
-	int rc;
-	if (!in)
+	bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (fd < 0)
 		return kv_fail(err, -errno, "trace %s cannot be opened: %s", path, kv_strerror(errno));
-	rc = trace_open_stream(in, path, &r, err);
+	rc = trace_open_stream(fd, path, &r, err);
 	if (rc < 0)
 		return rc;
 	r->once = !regular;
@@ -260,7 +261,8 @@ void trace_close(struct trace_reader **reader)
 		return;
 	lines_close(&r->lines);
 	trace_row_free(&r->row);
-	trace_sessions_free(&r->sessions);
+	trace_ids_free(&r->sessions);
+	free(r->session_ms);
 	free(r->kept);
 	free(r->ids);
 	free(r);

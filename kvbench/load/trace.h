@@ -9,7 +9,6 @@
 #define KVRAIL_KVBENCH_LOAD_TRACE_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/base.h"
 
@@ -34,9 +33,9 @@ struct trace_reader;
  * naming the file, -KV_ENOMEM, and those of trace_next. */
 int trace_open(const char *path, struct trace_reader **out, struct kv_error *err);
 
-/* trace_open_stream -- the same over a stream, in the order of the lines. The reader takes the stream, and closes it
- * also after an error; name is for messages and must outlive the reader. */
-int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, struct kv_error *err);
+/* trace_open_stream -- the same over a descriptor, in the order of the lines. The reader takes it, and closes it also
+ * after an error; name is for messages and must outlive the reader. */
+int trace_open_stream(int fd, const char *name, struct trace_reader **out, struct kv_error *err);
 void trace_close(struct trace_reader **reader);
 
 /* trace_next -- 1 and *out, 0 at the end, or a negative code with a sentence that names file and line: -KV_EINVAL (not

@@ -2,6 +2,7 @@
 /* test_trace.c -- the trace reader on good and bad lines, and the reference count of hits against a stupid model. */
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -9,13 +10,20 @@
 #include "kvbench/load/trace.h"
 #include "tests/kvbench/check.h"
 
+static int memory_file(const char *text, size_t len)
+{
+	int fd = memfd_create("trace", MFD_CLOEXEC);
+	assert_int_equal(write(fd, text, len), (ssize_t)len);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	return fd;
+}
+
 /* Read text as a trace and return what the last trace_next gave; *out_count requests came before. */
 static int read_all(const char *text, size_t len, uint64_t *out_count, struct trace_request *last, struct kv_error *err)
 {
-	FILE *in = fmemopen((void *)(uintptr_t)text, len, "r");
+	int in = memory_file(text, len);
 	struct trace_reader *reader;
 	int rc;
-	assert_non_null(in);
 	assert_int_equal(trace_open_stream(in, "made", &reader, err), 0);
 	*out_count = 0;
 	while ((rc = trace_next(reader, last, err)) > 0)
@@ -59,7 +67,7 @@ static void a_good_line_is_read(void **state)
 {
 	const char *text = "{\"timestamp\": 27.5, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1, "
 			   "9007199254740993]}\n";
-	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	int in = memory_file(text, strlen(text));
 	struct trace_reader *reader;
 	struct trace_request q;
 	struct kv_error err;
@@ -157,7 +165,7 @@ static void bad_lines_are_named(void **state)
 static void an_error_stays(void **state)
 {
 	const char *text = "oops\n{\"timestamp\": 0, \"hash_ids\": [1]}\n";
-	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	int in = memory_file(text, strlen(text));
 	struct trace_reader *reader;
 	struct trace_request q;
 	struct kv_error first, again;
@@ -254,9 +262,9 @@ static unsigned ids_of(const char *hash_ids, uint64_t *out, unsigned max)
 	struct trace_request q;
 	struct kv_error err = {0};
 	char text[1024];
-	FILE *in;
+	int in;
 	snprintf(text, sizeof(text), "{\"timestamp\": 0, \"hash_ids\": [%s]}\n", hash_ids);
-	in = fmemopen(text, strlen(text), "r");
+	in = memory_file(text, strlen(text));
 	assert_int_equal(trace_open_stream(in, "made", &reader, &err), 0);
 	if (trace_next(reader, &q, &err) != 1)
 		fail_msg("%s", err.text);
@@ -311,7 +319,7 @@ static void fields_may_be_missing_null_and_floats(void **state)
 			   "{\"created_time\": 27.5, \"input_tokens\": 100, \"output_tokens\": 5}\n"
 			   "{\"timestamp\": \"1970-01-01T00:00:02Z\", \"input_length\": 7, \"hash_ids\": null}\n"
 			   "{\"timestamp\": NaN, \"hash_ids\": [3]}";
-	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	int in = memory_file(text, strlen(text));
 	const struct {
 		double ms;
 		uint64_t input, output;
@@ -514,12 +522,6 @@ static void damaged_gzip_files_are_refused(void **state)
 	fwrite(whole, 1, len, f);
 	fclose(f);
 	check_scan_fails(file.path, "are damaged");
-	f = fopen(file.path, "wb");
-	whole[len - 6] ^= 1;
-	whole[len] = 'x';
-	fwrite(whole, 1, len + 1, f);
-	fclose(f);
-	check_scan_fails(file.path, "the gzip data of");
 	check_file_remove(&file);
 }
 
@@ -536,7 +538,7 @@ static void other_formats_are_named(void **state)
 
 static void check_times(const char *text, unsigned count, const double *ms)
 {
-	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+	int in = memory_file(text, strlen(text));
 	struct trace_reader *reader;
 	struct trace_request q;
 	struct kv_error err;
@@ -561,6 +563,9 @@ static void times_of_azure_and_burstgpt_are_read(void **state)
 		    2, (double[]){5000, 45500});
 	check_times("Log Type,\"Session, ID\",\"Timestamp\"\n\"a, b\",,\" 1e2 \"\n", 1, (double[]){100000});
 	check_times("arrived_at,num_prefill_tokens,num_decode_tokens\n-0.5,1,2\n", 1, (double[]){-500});
+	check_times("timestamp,a\n2024-05-10T00:00:00Z,\n2024-05-10 00:00:00.5z,\n2024-05-10T02:00:00+02,\n"
+		    "2024-05-09T23:30:00-0030,\n",
+		    4, (double[]){1715299200000, 1715299200500, 1715299200000, 1715299200000});
 	check_times("timestamp,x\n2000-02-29T23:30:00-01:30,\n1969-12-31T23:59:59,\n2024-02-28,\n", 3,
 		    (double[]){951872400000, -1000, 1709078400000});
 }
@@ -574,6 +579,10 @@ static void bad_rows_of_csv_are_named(void **state)
 	check_bad("a,timestamp\n1,\n", -KV_EINVAL, "line 2: the time ''");
 	check_bad("a,timestamp\n1,nan\n", -KV_EINVAL, "line 2: the time 'nan'");
 	check_bad("a,timestamp\n1,1e300\n", -KV_EINVAL, "30,000 years");
+	check_bad("timestamp,a\n2024-05-10T00:00:00.5e3,\n", -KV_EINVAL, "line 2: the time");
+	check_bad("timestamp,a\n2024-05-10T00:00:00.,\n", -KV_EINVAL, "line 2: the time");
+	check_bad("timestamp,a\n2024-05-10T00:00:00+2,\n", -KV_EINVAL, "line 2: the time");
+	check_bad("timestamp,a\n2024-05-10T00:00,\n", -KV_EINVAL, "line 2: the time");
 	check_bad("timestamp,a\n2023-02-30x,1\n", -KV_EINVAL, "line 2: the time '2023-02-30x'");
 }
 
