@@ -7,7 +7,6 @@
 #include "kvcli/command.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -335,8 +334,7 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 		return status;
 	interrupt_catch(!cli->interactive);
 	fprintf(stderr, "the keys stay pinned while this program runs; Ctrl-C ends it\n");
-	while (!interrupted())
-		poll(NULL, 0, 100);
+	interrupt_wait(KV_NEVER);
 	interrupt_release(cli->interactive, false);
 	return status;
 }

@@ -23,17 +23,10 @@ static bool is_called(const struct kvc_server_info *s, const char *name)
 /* False: no server has that name. */
 static bool server_find(struct cli *cli, const char *name, unsigned *out)
 {
-	for (unsigned i = 0; i < LOOK_MAX; i++) {
-		struct kvc_server_info s = {.size = sizeof(s)};
-		int rc = kvc_server_info(cli->pool, 0, i, &s);
-
-		if (rc < 0 && rc != -KV_ENOTFOUND)
-			return false;
-		if (rc == 0 && is_called(&s, name)) {
-			*out = i;
-			return true;
-		}
-	}
+	struct kvc_server_info s;
+	for (*out = 0; look_next(cli, out, &s);)
+		if (is_called(&s, name))
+			return (*out)--, true;
 	return false;
 }
 

@@ -79,16 +79,12 @@ static void text_print(const struct kvc_event *e)
 	putchar('\n');
 }
 
-static unsigned servers_up(const struct cli *cli)
+static unsigned servers_up(struct cli *cli)
 {
+	struct kvc_server_info s;
 	unsigned up = 0;
-	for (unsigned i = 0; i < LOOK_MAX; i++) {
-		struct kvc_server_info s = {.size = sizeof(s)};
-		int rc = kvc_server_info(cli->pool, 0, i, &s);
-		if (rc < 0 && rc != -KV_ENOTFOUND)
-			break;
-		up += rc == 0 && s.state == KVC_SERVER_UP;
-	}
+	for (unsigned at = 0; look_next(cli, &at, &s);)
+		up += s.state == KVC_SERVER_UP;
 	return up;
 }
 
@@ -132,19 +128,13 @@ static const char *node_of(const struct kvc_server_info *s)
  * it. */
 static bool node_there(struct cli *cli, const char *node, char *out_all, size_t cap)
 {
+	struct kvc_server_info s;
 	bool there = false, all = true;
-	out_all[0] = '\0';
-	for (unsigned i = 0; i < LOOK_MAX; i++) {
-		struct kvc_server_info s = {.size = sizeof(s)};
-		int rc = kvc_server_info(cli->pool, 0, i, &s);
-		size_t at = strlen(out_all);
-		if (rc < 0 && rc != -KV_ENOTFOUND)
-			break;
-		if (rc < 0)
-			continue;
+	size_t len = 0;
+	for (unsigned at = 0; look_next(cli, &at, &s); len = strlen(out_all)) {
 		there |= strcmp(node, node_of(&s)) == 0;
 		all &= s.node_id[0] || s.member[0] || s.state == KVC_SERVER_UP;
-		snprintf(out_all + at, cap - at, "%s%.100s", at ? ", " : "", node_of(&s));
+		snprintf(out_all + len, cap - len, "%s%.100s", len ? ", " : "", node_of(&s));
 	}
 	if (!all)
 		out_all[0] = '\0';

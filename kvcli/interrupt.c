@@ -3,13 +3,16 @@
  * it has not 10 s later, the process ends. */
 #include "kvcli/interrupt.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ENDING_S = 10 };
+#include "base/base.h"
+
+enum { ENDING_S = 10, SLICE_MS = 100 };
 
 static atomic_int came;
 static unsigned ending_s = ENDING_S;
@@ -57,4 +60,11 @@ void interrupt_release(bool goes_on, bool raise_term)
 bool interrupted(void)
 {
 	return atomic_load(&came) != 0;
+}
+
+void interrupt_wait(uint64_t until_ns)
+{
+	uint64_t now_ns;
+	while (!interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until_ns)
+		poll(NULL, 0, (int)KV_MIN((until_ns - now_ns) / 1000000 + 1, (uint64_t)SLICE_MS));
 }

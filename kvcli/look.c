@@ -83,6 +83,33 @@ unsigned look_all(struct cli *cli, struct look *out)
 	return n;
 }
 
+bool look_next(struct cli *cli, unsigned *at, struct kvc_server_info *out)
+{
+	int rc = -KV_ENOTFOUND;
+	while (rc == -KV_ENOTFOUND && *at < LOOK_MAX) {
+		*out = (struct kvc_server_info){.size = sizeof(*out)};
+		rc = kvc_server_info(cli->pool, 0, (*at)++, out);
+	}
+	return rc == 0;
+}
+
+unsigned look_each(struct cli *cli, const char *what,
+		   int (*ask)(struct cli *cli, const struct kvc_call *call, void *arg), void *arg, struct kv_error *err)
+{
+	static struct look looks[LOOK_MAX];
+	unsigned n = look_all(cli, looks), silent = 0;
+	for (unsigned i = 0; i < n; i++) {
+		const struct kvc_call call = {.size = sizeof(call), .server = i};
+		int rc = look_answers(&looks[i]) ? ask(cli, &call, arg) : looks[i].code;
+		if (!looks[i].known || rc >= 0)
+			continue;
+		silent++;
+		kv_fail(err, rc, "%s: those of %u server%s are missing: %s", what, silent, kv_plural(silent),
+			look_why(&looks[i]));
+	}
+	return silent;
+}
+
 bool look_answers(const struct look *l)
 {
 	return l->known && (l->code >= 0 || l->code == -KV_EDENIED);

@@ -39,6 +39,15 @@ struct look {
  * number of a server. Returns how many of them are used. Blocks. */
 unsigned look_all(struct cli *cli, struct look *out);
 
+/* look_next -- the next server known to the pool, from number *at on, which moves behind it. False: there is none. */
+bool look_next(struct cli *cli, unsigned *at, struct kvc_server_info *out);
+
+/* look_each -- ask every server that answers, one after the other. ask: returns a number from 0 on, or a code. Returns
+ * how many servers do not answer; *err says that those of `what` are missing, and why. Blocks. */
+unsigned look_each(struct cli *cli, const char *what,
+		   int (*ask)(struct cli *cli, const struct kvc_call *call, void *arg), void *arg,
+		   struct kv_error *err);
+
 /* look_answers -- whether the server answers: it may still refuse its numbers to this client's tenant. look_why -- why
  * it does not. */
 bool look_answers(const struct look *l);

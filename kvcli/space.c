@@ -38,16 +38,11 @@ static bool meant(const char *name)
 static bool used(struct cli *cli, const char *name)
 {
 	struct kvc_namespace *all = calloc(ROOM, sizeof(*all));
+	struct kvc_server_info info;
 	bool yes = !all;
-	for (unsigned server = 0; !yes && server < LOOK_MAX; server++) {
-		struct kvc_call call = {.size = sizeof(call), .server = server, .timeout_ns = USED_NS};
-		struct kvc_server_info info = {.size = sizeof(info)};
-		int n = kvc_server_info(cli->pool, 0, server, &info);
-		if (n == -KV_ENOTFOUND)
-			continue;
-		if (n < 0)
-			break;
-		n = info.state == KVC_SERVER_UP ? kvc_namespaces(cli->pool, all, ROOM, &call) : -KV_EPEERDOWN;
+	for (unsigned at = 0; !yes && look_next(cli, &at, &info);) {
+		const struct kvc_call call = {.size = sizeof(call), .server = at - 1, .timeout_ns = USED_NS};
+		int n = info.state == KVC_SERVER_UP ? kvc_namespaces(cli->pool, all, ROOM, &call) : -KV_EPEERDOWN;
 		yes = n < 0;
 		for (int i = 0; i < KV_MIN(n, (int)ROOM); i++)
 			yes |= strcmp(all[i].name, name) == 0 && (all[i].blocks || all[i].tier_bytes || all[i].gets);
@@ -124,27 +119,11 @@ static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t
 	return 0;
 }
 
-/* Returns how many servers do not answer, or a code; *err names one of them. */
-static int spaces_read(struct cli *cli, struct spaces *out, struct kv_error *err)
+static int spaces_of_one(struct cli *cli, const struct kvc_call *call, void *arg)
 {
-	static struct look looks[LOOK_MAX];
-	struct kvc_namespace *of_one = calloc(ROOM, sizeof(*of_one));
-	unsigned n = look_all(cli, looks);
-	int silent = 0, rc = of_one ? 0 : -KV_ENOMEM;
-	for (unsigned i = 0; i < n && rc == 0; i++) {
-		struct kvc_call call = {.size = sizeof(call), .server = i};
-		int count = look_answers(&looks[i]) ? kvc_namespaces(cli->pool, of_one, ROOM, &call) : 0;
-		if (looks[i].known && (!look_answers(&looks[i]) || count < 0)) {
-			silent++;
-			kv_fail(err, looks[i].code < 0 ? looks[i].code : count,
-				"namespaces: those of %d server%s are missing: %s", silent, kv_plural((unsigned)silent),
-				look_why(&looks[i]));
-		}
-		if (count > 0)
-			rc = spaces_add(out, of_one, KV_MIN((size_t)count, (size_t)ROOM));
-	}
-	free(of_one);
-	return rc < 0 ? rc : silent;
+	static struct kvc_namespace of_one[ROOM];
+	int n = kvc_namespaces(cli->pool, of_one, ROOM, call);
+	return n > 0 ? spaces_add(arg, of_one, KV_MIN((size_t)n, (size_t)ROOM)) : n;
 }
 
 static void table_print(const struct spaces *s)
@@ -178,11 +157,10 @@ static int json_print(const struct spaces *s, struct kv_error *err)
 int namespaces_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	struct spaces s = {0};
-	int silent = spaces_read(cli, &s, err), rc = KV_MIN(silent, 0);
+	unsigned silent = look_each(cli, "namespaces", spaces_of_one, &s, err);
+	int rc = 0;
 	(void)line;
-	if (rc < 0)
-		kv_fail(err, rc, "namespaces: %s", kv_strerror(rc));
-	else if (cli->opt->json)
+	if (cli->opt->json)
 		rc = json_print(&s, err);
 	else
 		table_print(&s);

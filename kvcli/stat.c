@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
@@ -320,8 +319,8 @@ static int watch(struct cli *cli, struct kv_error *err)
 		uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), until = kv_deadline(now_ns, cli->opt->watch_ns);
 		rc = look(cli, turn, (double)(now_ns - looked_ns) / 1e9, err);
 		looked_ns = now_ns;
-		while (rc == 0 && !interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until)
-			poll(NULL, 0, (int)KV_MIN((until - now_ns) / 1000000 + 1, (uint64_t)100));
+		if (rc == 0)
+			interrupt_wait(until);
 	}
 	interrupt_release(cli->interactive, false);
 	return rc;

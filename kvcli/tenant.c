@@ -4,7 +4,6 @@
 #include "kvcli/tenant.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 
 #include "kvcli/file.h"
@@ -76,27 +75,20 @@ static void tenants_add(struct tenants *to, const struct kvc_tenant *from, unsig
 	qsort(to->of, to->count, sizeof(to->of[0]), by_name);
 }
 
-/* 0 or a code; *err names a server that does not answer. */
-static int tenants_read(struct cli *cli, struct tenants *out, struct kv_error *err)
+static int tenants_of_one(struct cli *cli, const struct kvc_call *call, void *arg)
 {
-	static struct look looks[LOOK_MAX];
-	struct kvc_tenant *of_one = calloc(ROOM, sizeof(*of_one));
-	unsigned n = look_all(cli, looks);
+	static struct kvc_tenant of_one[ROOM];
+	int n = kvc_tenants(cli->pool, of_one, ROOM, call);
+	if (n > 0)
+		tenants_add(arg, of_one, KV_MIN((unsigned)n, (unsigned)ROOM));
+	return n;
+}
+
+/* *err names a server that does not answer. */
+static void tenants_read(struct cli *cli, struct tenants *out, struct kv_error *err)
+{
 	*out = (struct tenants){.at_ns = kv_clock_now(&kv_clock_monotonic)};
-	for (unsigned i = 0; of_one && i < n; i++) {
-		struct kvc_call call = {.size = sizeof(call), .server = i};
-		int count = look_answers(&looks[i]) ? kvc_tenants(cli->pool, of_one, ROOM, &call) : 0;
-		if (looks[i].known && (!look_answers(&looks[i]) || count < 0)) {
-			out->silent++;
-			kv_fail(err, looks[i].code < 0 ? looks[i].code : count,
-				"tenants: those of %u server%s are missing: %s", out->silent, kv_plural(out->silent),
-				look_why(&looks[i]));
-		}
-		if (count > 0)
-			tenants_add(out, of_one, KV_MIN((unsigned)count, (unsigned)ROOM));
-	}
-	free(of_one);
-	return of_one ? 0 : kv_fail(err, -KV_ENOMEM, "tenants: %s", kv_strerror(-KV_ENOMEM));
+	out->silent = look_each(cli, "tenants", tenants_of_one, out, err);
 }
 
 /* ---- output ---- */
@@ -194,30 +186,17 @@ static int print(struct cli *cli, const struct tenants *before, const struct ten
 	return now->count == 0 || now->silent ? CLI_NOT_FOUND : CLI_OK;
 }
 
-static void pause_until(uint64_t until_ns)
-{
-	uint64_t now_ns;
-	while (!interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until_ns)
-		poll(NULL, 0, (int)KV_MIN((until_ns - now_ns) / 1000000 + 1, (uint64_t)100));
-}
-
 int tenants_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
-	struct tenants *seen = calloc(2, sizeof(*seen));
-	int status = CLI_FAILED;
+	static struct tenants seen[2];
+	int status;
 	(void)line;
-	if (!seen) {
-		kv_fail(err, -KV_ENOMEM, "tenants: %s", kv_strerror(-KV_ENOMEM));
-		return CLI_FAILED;
-	}
 	interrupt_catch(!cli->interactive);
-	if (tenants_read(cli, &seen[0], err) == 0) {
-		if (seen[0].count > 0)
-			pause_until(kv_deadline(seen[0].at_ns, cli->opt->interval_ns));
-		if (tenants_read(cli, &seen[1], err) == 0)
-			status = print(cli, &seen[0], &seen[1], err);
-	}
+	tenants_read(cli, &seen[0], err);
+	if (seen[0].count > 0)
+		interrupt_wait(kv_deadline(seen[0].at_ns, cli->opt->interval_ns));
+	tenants_read(cli, &seen[1], err);
+	status = print(cli, &seen[0], &seen[1], err);
 	interrupt_release(cli->interactive, false);
-	free(seen);
 	return status;
 }
