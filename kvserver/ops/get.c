@@ -65,13 +65,18 @@ static void get_hit(struct shard *s, bool more, struct block *b, struct wire_rep
 		reply->flags |= WIRE_GET_HOT;
 }
 
-/* The same without a time, for a client that maps the arena. False: beyond its budget. */
-static bool get_lease_local(struct shard_attachment *s, struct block *b, uint64_t offset, uint64_t length, bool more,
+/* The same without a time, for a client that maps the arena. False: beyond its budget; it repeats the GET with a
+ * destination, so this one is not counted. */
+static bool get_lease_local(struct session *o, struct block *b, uint64_t offset, uint64_t length, bool more,
 			    struct wire_reply *reply)
 {
+	struct shard_attachment *s = o->attachment;
+	uint64_t now_ns = loop_turn_now(s->shard->loop);
 	if (!lease_give_local(s->local, b, &reply->get.lease))
 		return false;
-	get_hit(s->shard, more, b, reply, loop_turn_now(s->shard->loop));
+	if (KV_UNLIKELY(o->limited))
+		tenant_reads(o, length, now_ns);
+	get_hit(s->shard, more, b, reply, now_ns);
 	reply->flags |= WIRE_GET_LEASED;
 	reply->get.at = b->offset + offset;
 	reply->get.lease_us = UINT32_MAX;
@@ -155,7 +160,7 @@ static void get_checked(struct request *r, uint64_t digest)
 
 static bool get_hand_local(struct shard_attachment *s, struct request *r)
 {
-	return s->local && get_lease_local(s, r->block, r->get.offset, r->get.length, r->get.more, &r->reply);
+	return s->local && get_lease_local(r->session, r->block, r->get.offset, r->get.length, r->get.more, &r->reply);
 }
 
 /* The requested checksums are ready: let the client read the bytes. Its channel may have ended in the meantime. */
@@ -392,7 +397,7 @@ static void get_place(struct link *l, const struct wire_request *q, struct block
 		get_request(l, q, b, length, reply, NULL, now_ns);
 		return;
 	}
-	if (!get_lease_local(l->attachment, b, q->get.offset, length, q->flags & WIRE_GET_MORE, reply))
+	if (!get_lease_local(l->session, b, q->get.offset, length, q->flags & WIRE_GET_MORE, reply))
 		reply->status = WIRE_BUSY;
 	reply_put(l, reply, NULL);
 }
@@ -452,12 +457,12 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
-	if (KV_UNLIKELY(l->session->limited))
-		tenant_reads(l->session, length, now_ns);
 	if (in_place && !inlined) {
 		get_place(l, q, b, length, reply, now_ns);
 		return;
 	}
+	if (KV_UNLIKELY(l->session->limited))
+		tenant_reads(l->session, length, now_ns);
 	get_hit(l->attachment->shard, q->flags & WIRE_GET_MORE, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);

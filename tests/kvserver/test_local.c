@@ -531,6 +531,34 @@ static void leases_that_stay_refuse_a_large_value(void **state)
 	rig_until(status_in_place(1) == WIRE_OK);
 }
 
+/* The client repeats a GET whose lease was refused, with a destination: its tenant pays once. */
+static void a_refused_lease_costs_its_tenant_nothing(void **state)
+{
+	struct tenant t = {.limit = {.requests = UINT64_MAX, .read_rate = UINT64_MAX}};
+	struct session *o = &rig.attachment->own;
+	struct wire_request q, part = in_place("k");
+	(void)state;
+	rig_store("k", MIB, 1);
+	local_open();
+	o->tenant = &t;
+	o->limited = true;
+	part.flags |= WIRE_GET_SUM_RANGE; /* a checksum is due first */
+	part.get.length = MIB / 2;
+	leases_rest(&rig.shard->work->leases, 2 * MIB, kv_clock_now(&kv_clock_monotonic) + 3600000000000ull);
+	q = in_place("k");
+	assert_int_equal(rig_ask(&q)->status, WIRE_BUSY);
+	assert_int_equal(rig_ask(&part)->status, WIRE_BUSY);
+	assert_int_equal(t.read_bytes, 0);
+	q = rig_get("k", 0, MIB);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_int_equal(t.read_bytes, MIB);
+	rig.shard->work->leases.rest_below = 0;
+	release(lease_of("k").get.lease);
+	assert_int_equal(t.read_bytes, 2 * MIB);
+	o->tenant = NULL;
+	o->limited = false;
+}
+
 static void the_age_of_the_oldest_lease_is_known(void **state)
 {
 	struct wire_reply a, b;
@@ -1074,6 +1102,7 @@ int main(void)
 		LOCAL_TEST(a_block_counts_once_for_a_client),
 		LOCAL_TEST(a_large_value_waits_for_leases_between),
 		LOCAL_TEST(leases_that_stay_refuse_a_large_value),
+		LOCAL_TEST(a_refused_lease_costs_its_tenant_nothing),
 		LOCAL_TEST(the_age_of_the_oldest_lease_is_known),
 		LOCAL_TEST(leases_outlive_their_attachment),
 		LOCAL_TEST(leases_end_with_their_socket),
