@@ -51,7 +51,7 @@ static void pin_free(struct store *s, struct pin *pin)
 		pin->set->own_bytes -= size;
 	pin->set->bytes -= size;
 	if (pin->set->tenant)
-		pin->set->tenant->pinned -= size;
+		tenant_release(&s->tenancy, pin->set->tenant, KEPT_PINS, store_charge(s, size));
 	kv_list_del(&pin->of_set);
 	kv_list_del(&pin->of_block);
 	slab_put(&s->pins, pin);
@@ -75,6 +75,13 @@ static struct pin_set *set_make(struct tenant *tenant)
 static bool over(const struct store *s, const struct block *b, uint64_t all_budget)
 {
 	return !counts(b) && s->pinned_bytes + b->mem->size > all_budget;
+}
+
+/* Whether a tenant's limit, and the shares of others, allow one more of its pins. */
+static bool tenant_may_pin(const struct store *s, const struct tenant *t, const struct block *b)
+{
+	uint64_t size = store_charge(s, b->mem->size);
+	return !t || (t->kept[KEPT_PINS] + size <= t->limit.pins && tenant_may_keep(s, t, KEPT_PINS, size));
 }
 
 static struct pin *pin_get(struct store *s)
@@ -103,7 +110,7 @@ static void pin_insert(struct store *s, struct pin_set *set, struct block *b, st
 	kv_list_add_tail(&b->pins, &pin->of_block);
 	set->bytes += size;
 	if (set->tenant)
-		set->tenant->pinned += size;
+		tenant_keep(&s->tenancy, set->tenant, KEPT_PINS, store_charge(s, size));
 }
 
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget)
@@ -115,8 +122,7 @@ int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budg
 		return -KV_ENOMEM;
 	if (pin_find(p->set, b))
 		return 0;
-	if (p->set->bytes + b->mem->size > set_budget ||
-	    (p->tenant && p->tenant->pinned + b->mem->size > p->tenant->limit.pins))
+	if (p->set->bytes + b->mem->size > set_budget || !tenant_may_pin(s, p->tenant, b))
 		return -KV_EBUSY;
 	while (over(s, b, all_budget))
 		if (!pins_leaving(s))

@@ -43,7 +43,7 @@ static inline uint64_t pins_bytes(const struct pins *p)
 }
 
 /* pins_add -- pin a live block; a second time changes nothing. Returns 0, -KV_EBUSY (this set would exceed set_budget,
- * all sets all_budget, or those of the tenant its limit) or -KV_ENOMEM. */
+ * all sets all_budget, or the tenant's its limit or the shares of others) or -KV_ENOMEM. */
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget);
 
 /* pins_remove -- harmless if the set does not have the block. */

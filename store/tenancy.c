@@ -38,8 +38,8 @@ int tenant_set(struct store *s, const char *name, const struct tenant_part *limi
 	t->listed = true;
 	if (t->limit.read_rate != limit->read_rate)
 		t->read_free_ns = 0; /* what was read by the former rate may be hours of this one */
+	tenant_share(&s->tenancy, t, limit->share);
 	t->limit = *limit;
-	tenant_excess(&s->tenancy, t);
 	return 0;
 }
 
@@ -51,8 +51,8 @@ void tenancy_begin(struct store *s, const char *(*owner)(void *arg, const char *
 	y->none.limit.cap = 0;
 	for (unsigned i = 1; i < y->count; i++) {
 		y->at[i]->listed = false;
-		y->at[i]->limit.share = y->at[i]->limit.cap = 0;
-		tenant_excess(y, y->at[i]);
+		y->at[i]->limit.cap = 0;
+		tenant_share(y, y->at[i], 0);
 	}
 }
 
@@ -104,7 +104,7 @@ static void tenants_forget(struct tenancy *y)
 {
 	for (unsigned i = 1; i < y->count; i++) {
 		struct tenant *t = y->at[i], *last = y->at[y->count - 1];
-		if (t->listed || t->spaces || t->users || t->bytes || t->pinned)
+		if (t->listed || t->spaces || t->users || t->bytes || t->kept[KEPT_ALL])
 			continue;
 		KV_ASSERT(t->evict.count == 0 && t->active == 0); /* rule 76 */
 		y->at[i] = last;

@@ -90,3 +90,55 @@ void tenant_sub(struct store *s, struct tenant *t, uint64_t size)
 	t->bytes -= size;
 	tenant_excess(&s->tenancy, t);
 }
+
+/* ---- what evictions leave ---- */
+
+static uint64_t beyond(const struct tenant *t, enum tenant_kept kind, uint64_t more)
+{
+	uint64_t kept = t->kept[kind] + more, own = kept_own(kind, t->limit.share);
+	return kept - KV_MIN(kept, own);
+}
+
+bool tenant_may_keep(const struct store *s, const struct tenant *t, enum tenant_kept kind, uint64_t more)
+{
+	const struct tenancy *y = &s->tenancy;
+	const enum tenant_kept kinds[] = {kind, KEPT_ALL};
+	for (unsigned i = 0; i < KV_COUNT(kinds); i++) {
+		enum tenant_kept k = kinds[i];
+		uint64_t its = beyond(t, k, more), all = y->beyond[k] - beyond(t, k, 0) + its;
+		if (its > 0 && all + kept_own(k, y->shares) > kept_part(k, s->arena.limit))
+			return false;
+	}
+	return true;
+}
+
+static void kept_change(struct tenancy *y, struct tenant *t, enum tenant_kept kind, uint64_t by)
+{
+	y->beyond[kind] -= beyond(t, kind, 0);
+	t->kept[kind] += by;
+	y->beyond[kind] += beyond(t, kind, 0);
+}
+
+void tenant_keep(struct tenancy *y, struct tenant *t, enum tenant_kept kind, uint64_t bytes)
+{
+	kept_change(y, t, kind, bytes);
+	kept_change(y, t, KEPT_ALL, bytes);
+}
+
+void tenant_release(struct tenancy *y, struct tenant *t, enum tenant_kept kind, uint64_t bytes)
+{
+	KV_ASSERT_HOT(t->kept[kind] >= bytes);
+	kept_change(y, t, kind, -bytes);
+	kept_change(y, t, KEPT_ALL, -bytes);
+}
+
+void tenant_share(struct tenancy *y, struct tenant *t, uint64_t share)
+{
+	for (enum tenant_kept k = 0; k < KEPT_KINDS; k++)
+		y->beyond[k] -= beyond(t, k, 0);
+	y->shares += share - t->limit.share;
+	t->limit.share = share;
+	for (enum tenant_kept k = 0; k < KEPT_KINDS; k++)
+		y->beyond[k] += beyond(t, k, 0);
+	tenant_excess(y, t);
+}

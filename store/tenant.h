@@ -12,6 +12,23 @@ struct store;
 
 enum { STORE_TENANTS_MAX = 512 }; /* of the table, and those that still have blocks of a former one */
 
+/* Memory that evictions leave: of values pinned by a tenant's sessions, or put by them and not whole yet; both. */
+enum tenant_kept { KEPT_PINS, KEPT_STAGES, KEPT_ALL, KEPT_KINDS };
+
+/* kept_part -- how much of a shard's memory all pins, all stages, or both together may keep. kept_own -- how much of it
+ * stays for a tenant with this share. Stages pass, so half of them is for whoever comes first. */
+static inline uint64_t kept_part(enum tenant_kept kind, uint64_t memory)
+{
+	static const uint8_t eighths[] = {[KEPT_PINS] = 4, [KEPT_STAGES] = 6, [KEPT_ALL] = 7};
+	return memory / 8 * eighths[kind];
+}
+
+static inline uint64_t kept_own(enum tenant_kept kind, uint64_t share)
+{
+	static const uint8_t eighths[] = {[KEPT_PINS] = 4, [KEPT_STAGES] = 3, [KEPT_ALL] = 3};
+	return share / 8 * eighths[kind];
+}
+
 /* The parts of a tenant's limits that this shard keeps by itself; UINT64_MAX: none. */
 struct tenant_part {
 	uint64_t share, cap; /* bytes charged */
@@ -26,12 +43,12 @@ struct tenant {
 	unsigned place;              /* in tenancy.at */
 	struct evict evict;          /* of its blocks; of "": store.evict is used instead */
 	struct tenant_part limit;
-	uint64_t bytes;         /* charged for its blocks in every state, from the stage on: store_charge */
-	uint64_t tier_bytes;    /* of its values on the tier */
-	uint64_t pinned;        /* bytes pinned by its sessions, each pin by itself */
-	uint64_t spaces, users; /* namespaces that it is charged for; sessions */
-	uint64_t active;        /* unanswered requests of its sessions that outlive their frames */
-	uint64_t read_free_ns;  /* until then its sessions have read more than read_rate */
+	uint64_t bytes;            /* charged for its blocks in every state, from the stage on: store_charge */
+	uint64_t tier_bytes;       /* of its values on the tier */
+	uint64_t kept[KEPT_KINDS]; /* by its sessions; each pin by itself, and by store_charge */
+	uint64_t spaces, users;    /* namespaces that it is charged for; sessions */
+	uint64_t active;           /* unanswered requests of its sessions that outlive their frames */
+	uint64_t read_free_ns;     /* until then its sessions have read more than read_rate */
 	/* Counters: evictions of its blocks; requests and values beyond a limit; bytes that its sessions read. */
 	uint64_t evicted, denied, read_bytes;
 };
@@ -39,7 +56,8 @@ struct tenant {
 struct tenancy {
 	struct tenant none; /* at[0] */
 	struct tenant *at[STORE_TENANTS_MAX];
-	int64_t excess[STORE_TENANTS_MAX]; /* bytes - limit.share, in the order of `at` */
+	int64_t excess[STORE_TENANTS_MAX];   /* bytes - limit.share, in the order of `at` */
+	uint64_t shares, beyond[KEPT_KINDS]; /* the sum of limit.share; what tenants keep beyond their kept_own */
 	unsigned count;
 	bool trims;      /* some have more than their caps (tenancy_step) */
 	unsigned moving; /* namespaces that wait for another tenant: they still have blocks */
@@ -89,6 +107,13 @@ static inline bool tenant_fits(const struct tenant *t, uint64_t size)
 {
 	return t->bytes <= t->limit.cap && size <= t->limit.cap - t->bytes;
 }
+
+/* tenant_may_keep -- whether the tenant may keep `more` bytes: within kept_own, or of the rest, which no tenant has for
+ * itself. tenant_keep -- it does. tenant_release -- it does no longer. tenant_share -- it has another share. */
+bool tenant_may_keep(const struct store *s, const struct tenant *t, enum tenant_kept kind, uint64_t more);
+void tenant_keep(struct tenancy *y, struct tenant *t, enum tenant_kept kind, uint64_t bytes);
+void tenant_release(struct tenancy *y, struct tenant *t, enum tenant_kept kind, uint64_t bytes);
+void tenant_share(struct tenancy *y, struct tenant *t, uint64_t share);
 
 void tenant_add(struct store *s, struct tenant *t, uint64_t size);
 void tenant_sub(struct store *s, struct tenant *t, uint64_t size);

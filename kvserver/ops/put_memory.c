@@ -103,7 +103,7 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	if (q->put.inline_data.len && !(q->flags & WIRE_PUT_LANDED)) /* landed bytes stay in place until the answer */
 		w->q.put.inline_data.data = memcpy(w->data, q->put.inline_data.data, q->put.inline_data.len);
 	w->charged = arena_round(q->put.total);
-	attachment->staged_bytes += w->charged;
+	stage_count(l->session, w->charged);
 	attachment->stage_count++;
 	kv_list_init(&w->node);
 	wait_enter(s, w, WAIT_CLEARING);
@@ -117,7 +117,7 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 {
 	struct kv_list *queued = &s->work->rooms[WAIT_QUEUED];
 	kv_list_del(&w->node);
-	w->r->attachment->staged_bytes -= w->charged;
+	stage_uncount(w->r->session, w->charged);
 	w->r->attachment->stage_count--;
 	w->r->put.wait = NULL;
 	if (w->room)
@@ -197,7 +197,7 @@ void put_memory(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	enum arena_end end = q->put.ttl_s ? ARENA_HIGH : ARENA_LOW;
 	struct room *room;
 	struct block *b;
-	int rc = put_whole(q) ? 0 : stage_allowed(l->attachment, q->put.total);
+	int rc = put_whole(q) ? 0 : stage_allowed(l->session, q->put.total);
 	if (rc == 0 && q->flags & WIRE_PUT_SPARE) {
 		rc = store_stage_spare(&s->store, q->key.data, q->key.len, q->put.total, end, &b);
 		if (rc == -KV_ENOMEM) { /* no trouble of this server */

@@ -11,10 +11,8 @@
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/stat.h"
 
-enum {
-	PIN_SESSION_SHARE = 4,
-	PIN_ALL_SHARE = 2
-}; /* of the memory for pins: 1/4 by one session, 1/2 by all, if stages and leases leave it */
+/* Of the memory, a session may pin 1/4, and all together KEPT_PINS, if stages and leases leave it. */
+enum { PIN_SESSION_SHARE = 4 };
 
 enum { TOMBS_LOOKS = 4096 }; /* places of the ring read for one TOMBS */
 
@@ -162,7 +160,7 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	} else {
 		shard_count(s, WIRE_STAT_PINS);
 		rc = pins_add(&s->store, &l->session->pins, b, limit / PIN_SESSION_SHARE,
-			      KV_MIN(limit / PIN_ALL_SHARE, s->store.pinned_bytes + shard_keep_left(s)));
+			      KV_MIN(kept_part(KEPT_PINS, limit), s->store.pinned_bytes + shard_keep_left(s)));
 	}
 	status_reply(l, q, rc ? wire_error_status(rc) : WIRE_OK);
 }
@@ -275,7 +273,7 @@ void tenants_begin(struct link *l, const struct wire_request *q, uint64_t now_ns
 					.cap = t->limit.cap,
 					.tier_bytes = t->tier_bytes,
 					.tier_cap = t->limit.tier,
-					.pinned = t->pinned,
+					.pinned = t->kept[KEPT_PINS],
 					.pins_cap = t->limit.pins,
 					.active = t->active,
 					.requests_max = t->limit.requests,

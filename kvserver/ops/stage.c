@@ -21,22 +21,40 @@
 
 /* ---- begin ---- */
 
-/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One attachment may stage 1/2, so that one
- * client's abandoned PUTs do not stop all others. shard_keep_left bounds stages, pins and leases together. A single
- * value may be larger. */
-int stage_allowed(const struct shard_attachment *s, uint64_t total)
+/* At most KEPT_STAGES of a shard's memory may be staged: the rest serves readers. One attachment may stage 1/2, so that
+ * one client's abandoned PUTs do not stop all others, and one tenant what the shares of the others leave.
+ * shard_keep_left bounds stages, pins and leases together. A single value may be larger. */
+int stage_allowed(const struct session *o, uint64_t total)
 {
+	const struct shard_attachment *s = o->attachment;
 	const struct shard *shard = s->shard;
 	const struct store *st = &shard->store;
 	uint64_t size = arena_round(total), limit = st->arena.limit;
-	if (s->stage_count == ATTACHMENT_STAGES_MAX || (st->staged_bytes && st->staged_bytes + size > limit / 4 * 3) ||
+	if (s->stage_count == ATTACHMENT_STAGES_MAX ||
+	    (st->staged_bytes && st->staged_bytes + size > kept_part(KEPT_STAGES, limit)) ||
 	    (s->staged_bytes && s->staged_bytes + size > limit / ATTACHMENT_STAGE_SHARE))
+		return -KV_EBUSY;
+	if (o->tenant && st->staged_bytes && !tenant_may_keep(st, o->tenant, KEPT_STAGES, size))
 		return -KV_EBUSY;
 	while (size > shard_keep_left(shard) && pins_leaving(&shard->store))
 		(void)pins_sweep(&s->shard->store, PINS_AT_ONCE);
 	if (shard_kept(shard) == 0 || size <= shard_keep_left(shard))
 		return 0;
 	return st->staged_bytes || shard->leased_bytes ? -KV_EBUSY : -KV_ENOMEM;
+}
+
+void stage_count(struct session *o, uint64_t bytes)
+{
+	o->attachment->staged_bytes += bytes;
+	if (o->tenant)
+		tenant_keep(&o->attachment->shard->store.tenancy, o->tenant, KEPT_STAGES, bytes);
+}
+
+void stage_uncount(struct session *o, uint64_t bytes)
+{
+	o->attachment->staged_bytes -= bytes;
+	if (o->tenant)
+		tenant_release(&o->attachment->shard->store.tenancy, o->tenant, KEPT_STAGES, bytes);
 }
 
 int stage_open(struct session *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out)
@@ -63,7 +81,7 @@ int stage_open(struct session *o, const struct wire_request *q, struct block *b,
 	kv_list_add_tail(&s->stages, &st->node);
 	s->stage_count++;
 	st->size = st->block->mem->size;
-	s->staged_bytes += st->size;
+	stage_count(o, st->size);
 	*out = st;
 	return 0;
 }
@@ -163,7 +181,7 @@ static void stage_free(struct stage *st)
 	kv_list_del(&st->hashing);
 	kv_list_del(&st->node);
 	st->attachment->stage_count--;
-	st->attachment->staged_bytes -= st->size;
+	stage_uncount(st->session, st->size);
 	block_unref(&shard->store, st->block);
 	slab_put(&shard->work->stages, st);
 }

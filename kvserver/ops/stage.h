@@ -42,9 +42,13 @@ struct stage {
 	struct extent extent[STAGE_EXTENTS]; /* ascending, with gaps between them */
 };
 
-/* stage_allowed -- whether this attachment may stage a value of this many bytes. 0; -KV_EBUSY (too much is staged or
+/* stage_allowed -- whether this session may stage a value of this many bytes. 0; -KV_EBUSY (too much is staged or
  * leased); -KV_ENOMEM (pins leave no room). */
-int stage_allowed(const struct shard_attachment *s, uint64_t total);
+int stage_allowed(const struct session *o, uint64_t total);
+
+/* stage_count -- so many more bytes of the arena are for values that a session puts. stage_uncount -- so many less. */
+void stage_count(struct session *o, uint64_t bytes);
+void stage_uncount(struct session *o, uint64_t bytes);
 
 /* stage_begin -- open a stage for the value that q begins, with memory b, and begin its first range. r: the request
  * that waited for the memory, or NULL. 0: b is the stage's, and q is or will be answered. -KV_EBUSY: b stays the

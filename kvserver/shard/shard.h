@@ -15,7 +15,6 @@
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
-	SHARD_KEEP_PART = 8,   /* pins, stages and leases together leave an eighth of the memory to all other values */
 	SHARD_SLOW_LINES = 10, /* log lines about slow requests per second */
 	SHARD_REFUSED_LINES = 1,    /* about PUTs without room, likewise */
 	SHARD_DAMAGED_LINES = 1,    /* about values damaged in memory, likewise */
@@ -287,7 +286,7 @@ static inline uint64_t shard_kept(const struct shard *s)
 
 static inline uint64_t shard_keep_left(const struct shard *s)
 {
-	uint64_t budget = s->store.arena.limit - s->store.arena.limit / SHARD_KEEP_PART, kept = shard_kept(s);
+	uint64_t budget = kept_part(KEPT_ALL, s->store.arena.limit), kept = shard_kept(s);
 	return budget > kept ? budget - kept : 0;
 }
 

@@ -4,7 +4,7 @@
 #include "kvserver/shard/tenants.h"
 #include "rig.h"
 
-enum { A = 1 << SESSION_INDEX_BITS, MIB = 1 << 20, WHOLE = WIRE_PUT_FIRST | WIRE_PUT_LAST };
+enum { A = 1 << SESSION_INDEX_BITS, KIB = 1 << 10, MIB = 1 << 20, WHOLE = WIRE_PUT_FIRST | WIRE_PUT_LAST };
 
 static struct tenant_orders orders = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -99,10 +99,41 @@ static void pins_have_a_limit(void **state)
 	assert_int_equal(put("p2"), WIRE_OK);
 	assert_int_equal(status(WIRE_PIN, "p1"), WIRE_OK);
 	assert_int_equal(status(WIRE_PIN, "p2"), WIRE_BUSY);
-	assert_int_equal(tenant()->pinned, MIB);
+	assert_int_equal(tenant()->kept[KEPT_PINS], MIB);
 	assert_int_equal(status(WIRE_DELETE, "p1"), WIRE_OK);
-	assert_int_equal(tenant()->pinned, 0);
+	assert_int_equal(tenant()->kept[KEPT_PINS], 0);
 	assert_int_equal(status(WIRE_PIN, "p2"), WIRE_OK);
+}
+
+/* A PUT that begins a value and never ends it. */
+static int32_t begin(const char *key, uint64_t total)
+{
+	struct wire_request q;
+	rig_fill(rig_memory(0), KIB, 1);
+	q = rig_put(key, total, 0, KIB, 0, WIRE_PUT_FIRST);
+	q.put.space = rig.attachment->sessions.at[0]->space->generation;
+	return ask(&q)->status;
+}
+
+/* Values that are begun and never ended leave what others need for theirs. */
+static void stages_leave_the_shares_of_others(void **state)
+{
+	uint64_t memory = rig.shard->store.arena.limit, part = memory / 8;
+	char limits[256];
+	(void)state;
+	snprintf(
+		limits, sizeof(limits),
+		"}, {\"name\": \"u\", \"identities\": [\"j\"], \"namespaces\": {\"u\": \"rw\"}, \"memory_share\": %llu",
+		(unsigned long long)memory);
+	assert_int_equal(begin("s1", 3 * part), WIRE_OK);
+	assert_int_equal(tenant()->kept[KEPT_STAGES], 3 * part);
+	take(limits);
+	assert_int_equal(begin("s2", part / 2), WIRE_BUSY);
+	assert_int_equal(tenant()->kept[KEPT_STAGES], 3 * part);
+	take("");
+	assert_int_equal(begin("s2", part / 2), WIRE_OK);
+	rig_attachment_end();
+	assert_int_equal(tenant()->kept[KEPT_ALL], 0);
 }
 
 /* The first value takes the clock an hour ahead. */
@@ -230,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LIMITS_TEST(memory_has_a_cap_that_another_table_changes),
 		LIMITS_TEST(pins_have_a_limit),
+		LIMITS_TEST(stages_leave_the_shares_of_others),
 		LIMITS_TEST(reading_has_a_rate),
 		LIMITS_TEST(a_generation_rises_by_clears),
 		LIMITS_TEST(a_tenant_sees_its_figures),

@@ -313,6 +313,48 @@ static void tiny_values_leave_a_neighbour_its_part_of_the_index(void **state)
 	close_store();
 }
 
+/* Pins of tiny values count as the part of the index that they keep, and leave the others' shares to them. */
+static void pins_leave_the_shares_of_others(void **state)
+{
+	enum { COUNT = 2048, MEMORY = COUNT * VALUE };
+	struct pins a = {0}, b = {0};
+	unsigned n = 0;
+	(void)state;
+	open_store_with((struct store_options){.limit_bytes = MEMORY, .blocks_max = COUNT});
+	tenancy_begin(&store, owner_by_letter, NULL);
+	limit("a", 0, UINT64_MAX);
+	limit("b", MEMORY / 2, UINT64_MAX);
+	tenancy_end(&store, TIME);
+	a.tenant = of("a");
+	b.tenant = of("b");
+	enter("a");
+	while (pins_add(&store, &a, put_nth(n, 1), UINT64_MAX, UINT64_MAX) == 0)
+		n++;
+	assert_int_equal(n, COUNT / 4); /* half of what is in nobody's share */
+	assert_int_equal(of("a")->kept[KEPT_PINS], MEMORY / 4);
+	enter("b");
+	for (n = 0; n < COUNT / 2; n++)
+		assert_non_null(put_nth(n, VALUE / 2));
+	assert_int_equal(of("b")->bytes, MEMORY / 2);
+	for (n = 0; n < COUNT / 4; n++)
+		assert_int_equal(pins_add(&store, &b, small(n), UINT64_MAX, UINT64_MAX), 0);
+	assert_int_equal(pins_add(&store, &b, small(n), UINT64_MAX, UINT64_MAX), -KV_EBUSY);
+	limit("b", MEMORY / 4, UINT64_MAX); /* what it has beyond this is of the common part now, which is full */
+	assert_int_equal(store.tenancy.beyond[KEPT_PINS], MEMORY / 4 + MEMORY / 8);
+	pins_leave(&store, &b);
+	pins_drop_all(&store);
+	assert_int_equal(of("b")->kept[KEPT_ALL], 0);
+	enter("a");
+	for (n = COUNT / 4 + 1; n <= COUNT / 4 + COUNT / 8; n++)
+		assert_int_equal(pins_add(&store, &a, put_nth(n, 1), UINT64_MAX, UINT64_MAX), 0);
+	assert_int_equal(pins_add(&store, &a, put_nth(n, 1), UINT64_MAX, UINT64_MAX), -KV_EBUSY);
+	pins_leave(&store, &a);
+	pins_drop_all(&store);
+	assert_int_equal(store.tenancy.beyond[KEPT_ALL], 0);
+	check_charges();
+	close_store();
+}
+
 static void a_flood_leaves_a_neighbour_its_hits(void **state)
 {
 	struct kv_prng p = check_seed();
@@ -458,6 +500,7 @@ int main(void)
 		cmocka_unit_test(the_tenant_furthest_above_its_share_loses),
 		cmocka_unit_test(blocks_in_use_are_not_paid_for_by_neighbours),
 		cmocka_unit_test(tiny_values_leave_a_neighbour_its_part_of_the_index),
+		cmocka_unit_test(pins_leave_the_shares_of_others),
 		cmocka_unit_test(a_flood_leaves_a_neighbour_its_hits),
 		cmocka_unit_test(each_tenant_has_its_part_of_the_namespaces),
 		cmocka_unit_test(a_removed_tenant_is_freed_in_steps_and_forgotten),
