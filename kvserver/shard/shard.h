@@ -15,7 +15,7 @@
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
-	SHARD_SLOW_LINES = 10, /* log lines about slow requests per second */
+	SHARD_SLOW_LINES = 10,      /* log lines about slow requests per second */
 	SHARD_REFUSED_LINES = 1,    /* about PUTs without room, likewise */
 	SHARD_DAMAGED_LINES = 1,    /* about values damaged in memory, likewise */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
