@@ -134,6 +134,14 @@ static struct slot *slot_take(struct kvs_server *s, unsigned *out)
 	return NULL;
 }
 
+/* A tenant whose transfers never end leaves the others' slots. */
+static bool slot_left(const struct attachment *a)
+{
+	const struct clients *all = &a->server->clients;
+	return !a->places || a->own.reads_all ||
+	       places_left(&a->server->places, a->places, PLACE_ATTACHMENT, all->slots_taken, all->slots);
+}
+
 struct attachment *attachment_find(const struct kvs_server *s, const struct wire_prior *prior)
 {
 	unsigned slot = prior->session & 0xFFFF;
@@ -233,12 +241,15 @@ int attachment_create(struct conn *conn, struct kvs_server *s, struct boot_conn 
 	rc = attachment_make(a, boot, h, err);
 	if (rc)
 		goto free_attachment;
-	slot = slot_take(s, &a->slot);
+	a->places = places_find(&s->places, a->own.tenant);
+	slot = slot_left(a) ? slot_take(s, &a->slot) : NULL;
 	if (!slot) {
 		rc = kv_fail(err, -KV_EFULL, "sessions of earlier clients still have transfers in flight; try again");
 		goto free_attachment;
 	}
 	slot->attachment = a;
+	s->clients.slots_taken++;
+	places_take(a->places, PLACE_ATTACHMENT);
 	a->number = (uint32_t)slot->generation << 16 | a->slot;
 	*out = a;
 	return 0;
@@ -359,6 +370,9 @@ static void watchers_wake(struct attachment *a)
 void further_fini(struct attachment *a)
 {
 	struct further *f = &a->further;
+	for (uint32_t i = 0; a->server->keys.tenants && i < f->places; i++)
+		if (f->place[i].used)
+			places_give(&a->server->places, f->place[i].places, PLACE_SESSION);
 	a->server->clients.open -= f->count;
 	free(f->place);
 	explicit_bzero(f, sizeof(*f));
@@ -373,6 +387,8 @@ void attachment_end_await(struct attachment *a)
 	while (!kv_list_empty(&a->regions))
 		attachment_region_forget(a, KV_LIST_ENTRY(a->regions.next, struct region, node));
 	a->server->clients.slot[a->slot].attachment = NULL;
+	a->server->clients.slots_taken--;
+	places_give(&a->server->places, a->places, PLACE_ATTACHMENT);
 	watchers_wake(a);
 	attachment_free(a);
 }

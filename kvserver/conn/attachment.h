@@ -14,6 +14,7 @@ struct further_place {
 	uint32_t next;       /* the next free place, while free; FURTHER_NONE: the last */
 	uint16_t generation; /* of its number, 1..4095; 0: never used */
 	bool used;
+	struct tenant_places *places; /* while used: of its tenant; or NULL */
 };
 
 struct further {
@@ -76,6 +77,7 @@ struct attachment {
 	struct te_address *shard_addr; /* target of their `addr` */
 	struct further further;
 	struct local_offer offer;
+	struct tenant_places *places; /* of its tenant; or NULL */
 };
 
 /* A coroutine parked until an attachment is freed. */

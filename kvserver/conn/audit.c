@@ -20,11 +20,12 @@ void grant_audit(const struct conn *c, const char *identity, const struct grant 
 			 g->rights ? "" : ", where it has no rights");
 }
 
-void grant_refused(const struct conn *c, const char *identity, const char *space, const char *reason)
+void grant_refused(const struct conn *c, const char *identity, const char *space, const char *reason,
+		   enum wire_stat count)
 {
 	char name[KV_HOST_MAX];
 	const char *who = identity && identity[0] ? identity : boot_peer_who(c->boot);
-	control_count(c->server, WIRE_STAT_IDENTITIES_REFUSED);
+	control_count(c->server, count);
 	if (log_allowed(c->server))
 		kv_event(c->server->opt.log, KV_LOG_WARN,
 			 KV_EVENT("audit_refused", KV_FIELD("client", name), KV_FIELD("identity", who),
@@ -48,6 +49,12 @@ static bool changed(const struct conn *c)
 void grants_renew(struct kvs_server *s, struct tenants **fresh)
 {
 	unsigned cut = 0, anew = 0;
+	if (places_follow(&s->places, *fresh)) {
+		kv_event(s->opt.log, KV_LOG_ERROR, KV_EVENT("tenants_failed"),
+			 "no memory for the new tenants; the former ones stay in force until SIGHUP");
+		tenants_unref(fresh);
+		return;
+	}
 	tenants_unref(&s->keys.tenants);
 	s->keys.tenants = *fresh;
 	*fresh = NULL;
@@ -57,7 +64,8 @@ void grants_renew(struct kvs_server *s, struct tenants **fresh)
 		if (!c->now || c->closing)
 			continue;
 		if (!tenants_find(s->keys.tenants, boot_peer_names(c->boot))) {
-			grant_refused(c, NULL, c->now->own.space, "its identity is not in --tenants any more");
+			grant_refused(c, NULL, c->now->own.space, "its identity is not in --tenants any more",
+				      WIRE_STAT_IDENTITIES_REFUSED);
 			conn_cut(c);
 			cut++;
 		} else if (changed(c)) {

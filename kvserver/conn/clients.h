@@ -65,7 +65,7 @@ struct clients {
 	unsigned count, max;   /* admitted connections. max: as many as the control loop has coroutines for */
 	struct client_limit limit;
 	struct slot *slot;
-	unsigned slots, slot_next;
+	unsigned slots, slot_next, slots_taken;
 	struct kv_rate lines;
 	_Atomic bool lost_reported; /* a shard has marked an attachment, and the clients were not checked since: one
 				   check finds all */

@@ -42,8 +42,9 @@ struct conn {
 	bool talking;
 	bool cut; /* to make room for others */
 	bool admitted;
-	bool busy;    /* the reader works on a message, and would not see a question */
-	bool closing; /* it ends */
+	struct tenant_places *places; /* while admitted: of its tenant; NULL: without tenants */
+	bool busy;                    /* the reader works on a message, and would not see a question */
+	bool closing;                 /* it ends */
 	bool lost;
 	bool goodbye_sent;       /* of the server's end */
 	bool parting;            /* its client said goodbye */

@@ -101,6 +101,22 @@ static uint32_t place_of(const struct further *f, uint32_t number)
 		       : FURTHER_NONE;
 }
 
+/* ---- counts ---- */
+
+static void session_enter(struct kvs_server *s, struct further_place *p, const char *tenant)
+{
+	s->clients.open++;
+	p->places = places_find(&s->places, tenant);
+	places_take(p->places, PLACE_SESSION);
+}
+
+static void session_leave(struct kvs_server *s, struct further_place *p)
+{
+	s->clients.open--;
+	places_give(&s->places, p->places, PLACE_SESSION);
+	p->places = NULL;
+}
+
 /* ---- messages ---- */
 
 static int begin_await(struct conn *c)
@@ -179,16 +195,18 @@ static int admit_await(struct conn *c, const struct wire_session_open *o, uint32
 	int rc = grant_find(c->server, grant_names(c, o->identity, names, sizeof(names)), o->space, o->generation,
 			    &c->now->grant);
 	if (rc) {
-		grant_refused(c, o->identity, o->space, GRANT_UNKNOWN);
+		grant_refused(c, o->identity, o->space, GRANT_UNKNOWN, WIRE_STAT_IDENTITIES_REFUSED);
 		return kv_fail(err, rc, GRANT_UNKNOWN);
 	}
 	rc = room_check(c, err);
+	if (rc == 0)
+		rc = grant_room(c, o->identity, &c->now->grant, false, err);
 	if (rc)
 		return rc;
 	rc = place_take(f, out_at);
 	if (rc)
 		return kv_fail(err, rc, "the server has no memory for another session");
-	c->server->clients.open++;
+	session_enter(c->server, &f->place[*out_at], c->now->grant.tenant);
 	c->now->session_number = number_make(f, *out_at);
 	rc = attachment_all_await(c->now, run_open, err);
 	if (rc == 0) {
@@ -196,8 +214,8 @@ static int admit_await(struct conn *c, const struct wire_session_open *o, uint32
 		return 0;
 	}
 	attachment_all_await(c->now, run_end, NULL); /* where it was opened */
+	session_leave(c->server, &f->place[*out_at]);
 	place_give(f, *out_at);
-	c->server->clients.open--;
 	return rc;
 }
 
@@ -250,8 +268,8 @@ static int close_await(struct conn *c, uint32_t number)
 		attachment_all_await(a, run_end, NULL);
 		for (unsigned i = 0; i < c->server->opt.shards; i++)
 			m.session_close.requests += a->call[i].session_received;
+		session_leave(c->server, &a->further.place[at]);
 		place_give(&a->further, at);
-		c->server->clients.open--;
 	}
 	return conn_send_await(c, &m);
 }

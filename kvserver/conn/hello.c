@@ -83,12 +83,11 @@ static int view_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 }
 
 /* Before it takes a place. */
-static int identity_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
+static int identity_check(const struct conn *c, const struct wire_hello *h, struct grant *out, struct kv_error *err)
 {
-	struct grant g;
-	if (grant_find(c->server, boot_peer_names(c->boot), h->space, 0, &g) == 0)
+	if (grant_find(c->server, boot_peer_names(c->boot), h->space, 0, out) == 0)
 		return 0;
-	grant_refused(c, NULL, h->space, GRANT_UNKNOWN);
+	grant_refused(c, NULL, h->space, GRANT_UNKNOWN, WIRE_STAT_IDENTITIES_REFUSED);
 	return kv_fail(err, -KV_EDENIED, GRANT_UNKNOWN);
 }
 
@@ -98,10 +97,10 @@ static int closing_fail(struct kv_error *err)
 }
 
 /* Members of the cluster have places besides --max-clients: a pushing server must reach its own view, and full servers
- * with the same clients; kv-client must inspect and end a full server. */
-static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
+ * with the same clients; kv-client must inspect and end a full server. Among tenants, only those that may read all do:
+ * anybody can call itself a member. */
+static int room_check(const struct kvs_server *s, bool cluster, struct kv_error *err)
 {
-	bool cluster = of_cluster(client_id);
 	if (s->clients.open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
 		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows",
 			       s->clients.open, s->clients.open == 1 ? "" : "s");
@@ -119,26 +118,53 @@ static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 	return 0;
 }
 
-static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct kv_error *err)
+static void enter(struct conn *c, struct tenant_places *places)
+{
+	struct clients *all = &c->server->clients;
+	c->admitted = true;
+	c->places = places;
+	all->open++;
+	all->count++;
+	places_take(places, PLACE_CONN);
+	places_take(places, PLACE_SESSION);
+}
+
+void conn_leave(struct conn *c)
 {
 	struct kvs_server *s = c->server;
+	struct tenant_places *places = c->places;
+	c->admitted = false;
+	c->places = NULL;
+	s->clients.open--;
+	s->clients.count--;
+	places_give(&s->places, places, PLACE_SESSION);
+	places_give(&s->places, places, PLACE_CONN);
+}
+
+/* A connection keeps its place unless it has become another tenant's. */
+static int admit(struct conn *c, uint64_t client_id, const struct grant *g, struct conn *before, struct kv_error *err)
+{
+	struct kvs_server *s = c->server;
+	struct tenant_places *places = places_find(&s->places, g->tenant);
+	bool cluster = of_cluster(client_id) && g->reads_all;
 	int rc;
 	if (s->life.stop_asked)
 		return closing_fail(err);
-	if (c->admitted)
+	if (c->admitted && c->places == places)
 		return 0;
-	if (before && before->admitted) {
-		before->admitted = false;
-		c->admitted = true;
+	if (c->admitted)
+		conn_leave(c);
+	if (before && before->admitted && before->places == places) {
+		conn_leave(before);
+		enter(c, places);
 		return 0;
 	}
-	rc = room_check(s, client_id, err);
-	if (rc)
-		return rc;
-	c->admitted = true;
-	s->clients.open++;
-	s->clients.count++;
-	return 0;
+	rc = room_check(s, cluster, err);
+	if (rc == 0)
+		rc = grant_room(c, NULL, g, true, err);
+	if (rc == 0)
+		enter(c, places);
+	return rc;
 }
 
 /* ---- waiting ---- */
@@ -270,17 +296,18 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *prior = attachment_find(c->server, &h->prior);
 	struct conn *before = prior && prior->conn != c ? prior->conn : NULL;
+	struct grant g;
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX], id[32];
 	int rc = hello_check(c, h, &err);
 	if (rc == 0)
 		rc = cluster_check(c->server, h, &err);
 	if (rc == 0)
-		rc = identity_check(c, h, &err);
+		rc = identity_check(c, h, &g, &err);
 	if (rc == 0)
 		rc = view_check(c->server, h->client_id, &err);
 	if (rc == 0)
-		rc = admit(c, h->client_id, before, &err);
+		rc = admit(c, h->client_id, &g, before, &err);
 	if (rc)
 		return refuse_await(c, rc, err.text);
 	conn_knocked(c);

@@ -23,6 +23,9 @@ int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage 
 int hello_first_await(struct conn *c);
 int hello_again_await(struct conn *c, const struct wire_hello *h);
 
+/* conn_leave -- an admitted connection gives its place back. */
+void conn_leave(struct conn *c);
+
 /* ---- further.c ---- */
 
 /* further_message_await -- handle a SESSION message. 0, or the code that the connection ends with. */

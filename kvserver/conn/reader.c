@@ -364,9 +364,7 @@ static void close_await(struct conn *c)
 		boot_shutdown(c->boot);
 	conn_beats_end_await(c);
 	if (c->admitted) {
-		s->clients.open--;
-		s->clients.count--;
-		c->admitted = false;
+		conn_leave(c);
 		server_changed(s);
 	}
 	conn_retire_await(c);

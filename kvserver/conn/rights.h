@@ -23,10 +23,15 @@ const char *grant_names(const struct conn *c, const char *identity, char *buf, s
 /* grant_reads -- whether the client of this connection may read a namespace; len: of its name, without an end. */
 bool grant_reads(const struct conn *c, const void *space, size_t len);
 
-/* grant_audit -- with --tenants: log a session that begins. grant_refused -- ... or one that does not. identity: of a
- * further session; or NULL. */
+/* grant_audit -- with --tenants: log a session that begins. grant_refused -- ... or one that does not, and count it.
+ * identity: of a further session; or NULL. */
 void grant_audit(const struct conn *c, const char *identity, const struct grant *g);
-void grant_refused(const struct conn *c, const char *identity, const char *space, const char *reason);
+void grant_refused(const struct conn *c, const char *identity, const char *space, const char *reason,
+		   enum wire_stat count);
+
+/* grant_room -- whether the tenant may have one more session: within its sessions_max, and without the places that are
+ * kept for others. conn: with a connection of its own. 0, or -KV_EFULL, which is logged and counted. */
+int grant_room(const struct conn *c, const char *identity, const struct grant *g, bool conn, struct kv_error *err);
 
 /* grants_renew -- the server has another table: clients whose rights have changed begin anew, and those of no tenant
  * are cut. *fresh becomes NULL. */

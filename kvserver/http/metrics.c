@@ -335,6 +335,35 @@ static void spaces_write(struct kv_metrics *m, const struct page_source *s)
 	}
 }
 
+static void place_family_write(struct kv_metrics *m, const char *name, enum kv_metric_type type, const char *help,
+			       const struct place_row *row, unsigned n, size_t offset)
+{
+	kv_metrics_family(m, name, type, help);
+	for (unsigned i = 0; i <= n; i++) { /* the last one is the rest */
+		char labels[LABELS_MAX] = "tenant=\"other\",rest=\"true\"";
+		uint64_t value;
+		memcpy(&value, (const char *)&row[i] + offset, sizeof(value));
+		if (i < n) {
+			labels[0] = 0;
+			kv_metrics_label(labels, sizeof(labels), "tenant", row[i].name);
+		}
+		kv_metrics_value(m, labels, value);
+	}
+}
+
+/* The control loop counts sessions: not a shard. */
+static void sessions_write(struct kv_metrics *m, struct kvs_server *server)
+{
+	struct place_row row[PUBLISHED_ROWS + 1], rest;
+	unsigned n = places_read(&server->places, row, PUBLISHED_ROWS, &rest);
+	row[n] = rest;
+	place_family_write(m, "kvrail_tenant_sessions", KV_METRIC_GAUGE, "Open sessions of a tenant.", row, n,
+			   offsetof(struct place_row, sessions));
+	place_family_write(m, "kvrail_tenant_sessions_refused_total", KV_METRIC_COUNTER,
+			   "Sessions of a tenant that were refused: beyond its sessions_max, or kept for others.", row,
+			   n, offsetof(struct place_row, refused));
+}
+
 static void tenants_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const struct {
@@ -349,6 +378,11 @@ static void tenants_write(struct kv_metrics *m, const struct page_source *s)
 		{"kvrail_tenant_refused_total", "Requests and values of a tenant that were refused for a limit of it.",
 		 KV_METRIC_COUNTER, WIRE_STAT_NONE},
 		{"kvrail_tenant_requests", "Requests of a tenant in flight.", KV_METRIC_GAUGE, WIRE_STAT_ACTIVE},
+		{"kvrail_tenant_read_bytes_total", "Bytes of values that a tenant's sessions read.", KV_METRIC_COUNTER,
+		 WIRE_STAT_BYTES_READ},
+		{"kvrail_tenant_pinned_bytes", "Memory that a tenant's sessions pin, each pin by itself.",
+		 KV_METRIC_GAUGE, WIRE_STAT_NONE},
+		{"kvrail_tenant_tier_bytes", "Values of a tenant on the tier.", KV_METRIC_GAUGE, WIRE_STAT_NONE},
 	};
 	struct published_row sum[PUBLISHED_ROWS];
 	unsigned n = rows_sum(s, PUBLISHED_TENANTS, sum);
@@ -359,6 +393,8 @@ static void tenants_write(struct kv_metrics *m, const struct page_source *s)
 		if (rows[i].all)
 			kv_metrics_value(m, "tenant=\"other\",rest=\"true\"", all);
 	}
+	if (n > 0 && s->server)
+		sessions_write(m, s->server);
 }
 
 /* A statistic by rule. */

@@ -60,6 +60,8 @@ static int tenants_prepare(struct kvs_server *s, struct kv_error *err)
 	rc = tenants_load(o->tenants, &s->keys.tenants, err);
 	if (rc == 0)
 		rc = tenants_fit(s->keys.tenants, o->memory_bytes, o->shards, err);
+	if (rc == 0 && places_follow(&s->places, s->keys.tenants))
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for the tenants of %.200s", o->tenants);
 	if (rc == 0)
 		tenants_order(&s->tenant_orders, s->keys.tenants);
 	return rc;

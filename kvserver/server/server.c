@@ -94,6 +94,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	pthread_cond_init(&s->changed, NULL);
 	pthread_mutex_init(&s->doubt_orders.lock, NULL);
 	pthread_mutex_init(&s->tenant_orders.lock, NULL);
+	places_init(&s->places);
 	doubt_open(s);
 	rc = server_make(s, err);
 	if (rc)
@@ -203,6 +204,7 @@ void kvs_server_destroy(struct kvs_server **server)
 	tenants_unref(&s->keys.tenants);
 	tenants_unref(&s->tenant_orders.table);
 	pthread_mutex_destroy(&s->tenant_orders.lock);
+	places_fini(&s->places);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	view_fini(s);

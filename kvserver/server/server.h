@@ -20,6 +20,7 @@
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"
 #include "kvserver/shard/tenants.h"
+#include "kvserver/tenant/places.h"
 #include "kvserver/tier/tier_file.h"
 #include "loop/loop.h"
 
@@ -89,6 +90,7 @@ struct kvs_server {
 	struct doubts doubts;
 	struct doubt_orders doubt_orders;
 	struct tenant_orders tenant_orders;
+	struct places places; /* of the tenants */
 	struct events events;
 	struct liveness alive, health; /* of kvs_server_alive, of kvs_server_silence_ns */
 	struct tier_files tier;        /* without --tier: none */

@@ -108,7 +108,8 @@ static void tables_publish(struct shard *s)
 	rows_publish(&s->counts.published->table[PUBLISHED_SPACES], row, n);
 	for (n = 0; n + 1 < KV_MIN(tenants->count, PUBLISHED_ROWS + 1u); n++) {
 		const struct tenant *t = tenants->at[n + 1];
-		row[n] = (struct published_row){.number = {t->bytes, t->evicted, t->denied, t->active}};
+		row[n] = (struct published_row){.number = {t->bytes, t->evicted, t->denied, t->active, t->read_bytes,
+							   t->kept[KEPT_PINS], t->tier_bytes}};
 		memcpy(row[n].name, t->name, sizeof(t->name));
 	}
 	rows_publish(&s->counts.published->table[PUBLISHED_TENANTS], row, n);

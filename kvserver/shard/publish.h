@@ -15,12 +15,13 @@ struct shard;
 enum {
 	TALLY_TYPES = WIRE_PROVE + 1,
 	PUBLISHED_ROWS = 32, /* namespaces, and tenants, with numbers of their own */
-	PUBLISHED_NUMBERS = 4
+	PUBLISHED_NUMBERS = 7
 };
 
 enum published_kind {
 	PUBLISHED_SPACES,  /* values, their bytes, GETs, hits */
-	PUBLISHED_TENANTS, /* bytes charged, evictions, refusals for a limit, requests in flight */
+	PUBLISHED_TENANTS, /* bytes charged, evictions, refusals for a limit, requests in flight, bytes read, bytes
+			      pinned, bytes on the tier */
 	PUBLISHED_KINDS
 };
 

@@ -143,6 +143,7 @@ static const struct limit {
 	{"pins_cap", offsetof(struct tenant_limits, pins_cap), 0},
 	{"requests_max", offsetof(struct tenant_limits, requests_max), 1},
 	{"read_rate", offsetof(struct tenant_limits, read_rate), 1},
+	{"sessions_max", offsetof(struct tenant_limits, sessions_max), 1},
 };
 
 static int limit_take(const struct at *at, const char *name, const json_t *value, struct tenants *t)
@@ -166,7 +167,7 @@ static int tenant_take(const struct at *at, json_t *object, struct tenants *t)
 	const char *name;
 	json_t *value;
 	int rc = name_take(at, json_object_get(object, "name"), t);
-	*l = (struct tenant_limits){0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	*l = (struct tenant_limits){0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 	if (rc == 0)
 		rc = identities_take(at, json_object_get(object, "identities"), t);
 	if (rc == 0)

@@ -34,6 +34,7 @@ struct tenant_limits {
 	uint64_t tier_cap, pins_cap; /* bytes */
 	uint64_t requests_max;       /* in flight */
 	uint64_t read_rate;          /* bytes a second of values read */
+	uint64_t sessions_max;       /* open at a time; not divided among the shards */
 };
 
 struct tenant_row {

@@ -3,16 +3,16 @@
 # tenants.sh -- kv-server --tenants: identities with their rights, of keys and of certificates, several over one connection; their
 # figures; a reload, a removed tenant, a cap under 64 writers, what is refused, and whether a foreign key takes as long as a missing one.
 . "$(dirname "$0")/lib.bash"
-plan 43
+plan 46
 for name in acme beta ops stranger; do "$build/kv-server" --make-psk "$scratch/$name.key" --identity "$name" >/dev/null; done
 "$build/kv-server" --make-psk "$scratch/acme2.key" --identity acme >/dev/null
 cat "$scratch"/{acme,acme2,beta,stranger,ops}.key >"$scratch/all.key" && chmod 600 "$scratch/all.key"
-# ACME's rights in its namespace, and whether there is a beta.
+# ACME's rights in its namespace, and whether there is a beta; SESSIONS: how many beta may have.
 table() { # RIGHTS [BETA]
 	python3 - "$@" >"$scratch/new.json" <<'EOF'
-import json, sys
+import json, os, sys
 acme = {"name": "acme", "identities": ["acme"], "namespaces": {"acme": sys.argv[1], "acme-*": "rwdpc", "public": "r"}, "memory_cap": "8MiB"}
-beta = {"name": "beta", "identities": ["beta"], "namespaces": {"beta": "rwdpc", "public": "rw"}, "memory_share": "8MiB", "requests_max": 64}
+beta = {"name": "beta", "identities": ["beta"], "namespaces": {"beta": "rwdpc", "public": "rw"}, "memory_share": "8MiB", "requests_max": 64, "sessions_max": int(os.environ.get("SESSIONS", 1000))}
 ops = {"name": "ops", "identities": ["ops"], "namespaces": {"*": "rwdpc"}}
 print(json.dumps({"tenants": [acme] + ([beta] if len(sys.argv) < 3 else []) + [ops]}))
 EOF
@@ -109,6 +109,20 @@ gone() { as ops "" namespaces --json | json_is - "[n['values'] for n in j['names
 check "its memory comes back" soon gone
 table rwdpc
 check "when it returns, nothing of its is there" eval 'hup "event=tenants_read" && soon as beta beta put new x && status 1 as beta beta get secret'
+SESSIONS=1 table rwdpc
+as beta beta events >/dev/null 2>&1 &
+follower=$!
+pids+=("$follower")
+over() { as beta beta get new 2>&1 | grep -q 'as many as its sessions_max'; }
+check "a session beyond the tenant's limit is refused, and told why" eval 'kill -HUP "$server_pid" && soon over && logged "audit_refused .*sessions_max"'
+if [ -n "$url" ]; then
+	check "the metrics count it" eval 'curl -s "$url/metrics" | grep -q "^kvrail_tenant_sessions_refused_total{tenant=\"beta\"} [1-9]" && curl -s "$url/metrics" | grep -q "^kvrail_tenant_sessions{tenant=\"beta\"} 1$"'
+else
+	skip "the metrics count it" "there are no metrics here"
+fi
+kill "$follower"
+table rwdpc
+check "a higher limit holds at once" eval 'kill -HUP "$server_pid" && soon as beta beta get new'
 check "without keys there are no tenants" says 'needs clients that prove' "$build/kv-server" --listen-addr 127.0.0.1:0 --tenants "$scratch/tenants.json"
 
 # ---- certificates ----
