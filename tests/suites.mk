@@ -97,8 +97,8 @@ $(B)/tests/quick_start.so: tests/quick_start.c
 	$(if $(V),,@echo "  LINK  $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -fPIC -fvisibility=hidden $(WARN) -shared -o $@ $< -ldl
 
-# Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
-$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
+# Programs of the chaos and port tests, and of tests/bench submit, and lookup and seal, which are run by hand.
+$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/seal.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(test_link)
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
@@ -112,7 +112,7 @@ $(addprefix $(B)/tests/bench/,keep tier_scan): %: %.c.o $(B)/tests/bench/result.
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared
-BENCH_TOOLS += $(addprefix $(B)/tests/bench/,keep tier_scan congestion.so) $(B)/tests/bench/submit
+BENCH_TOOLS += $(addprefix $(B)/tests/bench/,keep tier_scan congestion.so seal submit)
 
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
 $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) store kvserver) tests/fault/wrap.txt

@@ -17,6 +17,7 @@ struct crypt_mac {
 
 struct crypt_cipher {
 	EVP_CIPHER_CTX *seal, *open, *hash;
+	uint8_t step[CRYPT_STEP]; /* of ciphertext that others could change where it is */
 };
 
 static const uint8_t no_nonce[CRYPT_NONCE];
@@ -98,12 +99,21 @@ int crypt_hash_key(struct crypt_cipher *c, const uint8_t key[CRYPT_KEY])
 	return EVP_EncryptInit_ex(c->hash, NULL, NULL, key, no_nonce) == 1 ? 0 : -KV_ENOMEM;
 }
 
-int crypt_hash(struct crypt_cipher *c, const void *data, size_t len, uint8_t out[CRYPT_TAG])
+int crypt_hash_begin(struct crypt_cipher *c)
+{
+	return EVP_EncryptInit_ex(c->hash, NULL, NULL, NULL, no_nonce) == 1 ? 0 : -KV_ENOMEM;
+}
+
+int crypt_hash_add(struct crypt_cipher *c, const void *data, size_t len)
+{
+	int n;
+	return EVP_EncryptUpdate(c->hash, NULL, &n, data, (int)len) == 1 ? 0 : -KV_ENOMEM;
+}
+
+int crypt_hash_end(struct crypt_cipher *c, uint8_t out[CRYPT_TAG])
 {
 	uint8_t none[CRYPT_TAG];
-	int n, ok = EVP_EncryptInit_ex(c->hash, NULL, NULL, NULL, no_nonce);
-	ok &= EVP_EncryptUpdate(c->hash, NULL, &n, data, (int)len);
-	ok &= EVP_EncryptFinal_ex(c->hash, none, &n);
+	int n, ok = EVP_EncryptFinal_ex(c->hash, none, &n);
 	ok &= EVP_CIPHER_CTX_ctrl(c->hash, EVP_CTRL_GCM_GET_TAG, CRYPT_TAG, out);
 	return ok == 1 ? 0 : -KV_ENOMEM;
 }
@@ -118,17 +128,22 @@ int crypt_seal(struct crypt_cipher *c, const struct crypt_use *use, const uint8_
 	return ok == 1 ? 0 : -KV_ENOMEM;
 }
 
-int crypt_open(struct crypt_cipher *c, const struct crypt_use *use, const uint8_t *from, size_t len, uint8_t *to)
+int crypt_open(struct crypt_cipher *c, const struct crypt_use *use, const uint8_t *from, size_t len, uint8_t *to,
+	       uint8_t tag[CRYPT_TAG])
 {
-	uint8_t tag[CRYPT_TAG];
+	uint8_t none[CRYPT_TAG];
 	int n, ok = EVP_DecryptInit_ex(c->open, NULL, NULL, use->key, use->nonce);
-	memcpy(tag, from + len, CRYPT_TAG);
 	ok &= EVP_DecryptUpdate(c->open, NULL, &n, use->aad.data, (int)use->aad.len);
-	ok &= EVP_DecryptUpdate(c->open, to, &n, from, (int)len);
+	for (size_t at = 0; at < len; at += CRYPT_STEP) {
+		size_t step = KV_MIN(len - at, (size_t)CRYPT_STEP);
+		memcpy(c->step, from + at, step);
+		ok &= EVP_DecryptUpdate(c->open, to + at, &n, c->step, (int)step);
+	}
+	memcpy(tag, from + len, CRYPT_TAG);
 	ok &= EVP_CIPHER_CTX_ctrl(c->open, EVP_CTRL_GCM_SET_TAG, CRYPT_TAG, tag);
 	if (ok != 1)
 		return -KV_ENOMEM;
-	return EVP_DecryptFinal_ex(c->open, tag, &n) == 1 ? 0 : -KV_ECORRUPT;
+	return EVP_DecryptFinal_ex(c->open, none, &n) == 1 ? 0 : -KV_ECORRUPT;
 }
 
 void crypt_wipe(void *p, size_t n)

@@ -27,10 +27,17 @@ int crypt_mac(struct crypt_mac *mac, const struct crypt_bytes *part, unsigned pa
 int crypt_cipher_create(struct crypt_cipher **out);
 void crypt_cipher_destroy(struct crypt_cipher **cipher);
 
-/* crypt_hash_key -- set the key of crypt_hash. crypt_hash -- a universal hash of len bytes: AES-256-GMAC with a zero
- * nonce. It must never leave the process, except through a MAC. 0 or -KV_ENOMEM. */
+/* CRYPT_STEP -- bytes that are copied, and then hashed or decrypted while they are in the fastest cache: a multiple of
+ * the 96 bytes that OpenSSL takes at a time. */
+enum { CRYPT_STEP = 84 * 96 };
+
+/* crypt_hash_key -- set the key of the hash: a universal hash, AES-256-GMAC with a zero nonce. It must never leave the
+ * process, except through a MAC. crypt_hash_begin -- the hash of nothing. crypt_hash_add -- of len more bytes; len: a
+ * multiple of 16, but for the last ones. crypt_hash_end -- write it. 0 or -KV_ENOMEM. */
 int crypt_hash_key(struct crypt_cipher *c, const uint8_t key[CRYPT_KEY]);
-int crypt_hash(struct crypt_cipher *c, const void *data, size_t len, uint8_t out[CRYPT_TAG]);
+int crypt_hash_begin(struct crypt_cipher *c);
+int crypt_hash_add(struct crypt_cipher *c, const void *data, size_t len);
+int crypt_hash_end(struct crypt_cipher *c, uint8_t out[CRYPT_TAG]);
 
 /* One use of a key and nonce. */
 struct crypt_use {
@@ -39,11 +46,12 @@ struct crypt_use {
 	struct crypt_bytes aad;
 };
 
-/* crypt_seal -- encrypt len bytes to `to`, which may be `from`; the tag follows them. 0 or -KV_ENOMEM.
- * crypt_open -- decrypt len bytes, which their tag follows, to `to`, which may be `from`. 0, -KV_ECORRUPT (the tag is
- * wrong; `to` has undefined bytes) or -KV_ENOMEM. `from` must not change during the call. */
+/* crypt_seal -- encrypt len bytes to `to`; the tag follows them. `from` must not change during the call. 0 or
+ * -KV_ENOMEM. crypt_open -- decrypt len bytes, which their tag follows, to `to`, and write the tag. `from` may change
+ * at any time: each byte is read once. 0, -KV_ECORRUPT (the tag is wrong; `to` has undefined bytes) or -KV_ENOMEM. */
 int crypt_seal(struct crypt_cipher *c, const struct crypt_use *use, const uint8_t *from, size_t len, uint8_t *to);
-int crypt_open(struct crypt_cipher *c, const struct crypt_use *use, const uint8_t *from, size_t len, uint8_t *to);
+int crypt_open(struct crypt_cipher *c, const struct crypt_use *use, const uint8_t *from, size_t len, uint8_t *to,
+	       uint8_t tag[CRYPT_TAG]);
 
 /* crypt_wipe -- a wipe that the compiler keeps. */
 void crypt_wipe(void *p, size_t n);

@@ -5,8 +5,8 @@
  * nonce never has two messages, and the same value under the same name is stored as the same bytes. Place: namespace,
  * generation, key, length of the value, number of the piece.
  *
- * Plaintext is never in memory that a server can reach, and ciphertext is decrypted from memory that no server can
- * change: both pass through `scratch`. */
+ * Plaintext is never in memory that a server can reach: it passes through `scratch`. Ciphertext is decrypted from
+ * memory that no server can change: crypt_open copies it. */
 #include "kvclient/seal/sealed.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ struct kc_sealer {
 	struct crypt_mac *names; /* NULL: names are not sealed */
 	struct crypt_cipher *cipher;
 	size_t space_len;
-	uint8_t scratch[KC_SEAL_PIECE + CRYPT_TAG];
+	uint8_t scratch[KC_SEAL_PIECE]; /* plaintext of a piece */
 };
 
 /* A head, and behind it all that a piece is bound to. */
@@ -140,12 +140,27 @@ static int piece_key(const struct kc_sealer *s, struct crypt_mac *mac, const uin
 	return derive(mac, LABEL_PIECE, &salt, &space, out);
 }
 
-static int piece_salt(struct kc_sealer *s, struct place *p, const uint8_t *data, size_t len)
+/* Copy the piece to scratch, and hash it there: in steps, but each would search for its place in spans. */
+static int piece_read(struct kc_sealer *s, const struct kc_target *from, uint64_t len, uint8_t hash[CRYPT_TAG])
+{
+	uint64_t most = from->span ? len : CRYPT_STEP;
+	struct kc_target step = *from;
+	int rc = crypt_hash_begin(s->cipher);
+	for (uint64_t at = 0; rc == 0 && at < len; at += most) {
+		uint64_t n = KV_MIN(len - at, most);
+		step.skip = from->skip + at;
+		kc_target_read(&step, s->scratch + at, n);
+		rc = crypt_hash_add(s->cipher, s->scratch + at, n);
+	}
+	return rc ? rc : crypt_hash_end(s->cipher, hash);
+}
+
+static int piece_salt(struct kc_sealer *s, struct place *p, const struct kc_target *from, uint64_t len)
 {
 	const struct crypt_bytes place = {p->bytes, p->len};
-	uint8_t hash[CRYPT_TAG], salt[CRYPT_KEY];
+	uint8_t hash[CRYPT_TAG], salt[CRYPT_KEY] = {0};
 	const struct crypt_bytes hashed = {hash, sizeof(hash)};
-	int rc = crypt_hash(s->cipher, data, len, hash);
+	int rc = piece_read(s, from, len, hash);
 	if (rc == 0)
 		rc = derive(s->key[0].mac, LABEL_SALT, &place, &hashed, salt);
 	memcpy(p->bytes + AT_SALT, salt, SALT_BYTES);
@@ -165,8 +180,7 @@ int kc_seal_piece(struct kc_sealer *s, struct kc_seal_value *v, const struct kc_
 	memcpy(head + AT_PREV, v->prev, CRYPT_TAG);
 	place_make(s, v, head, &p);
 	kv_put64(nonce, v->piece);
-	kc_target_read(from, s->scratch, n);
-	rc = piece_salt(s, &p, s->scratch, n);
+	rc = piece_salt(s, &p, from, n);
 	if (rc == 0)
 		rc = piece_key(s, s->key[0].mac, p.bytes, key);
 	memcpy(out, p.bytes, KC_SEAL_HEAD);
@@ -209,11 +223,10 @@ int kc_open_piece(struct kc_sealer *s, struct kc_seal_value *v, const uint8_t *f
 	rc = piece_key(s, mac, head, key);
 	if (rc < 0)
 		return rc;
-	memcpy(s->scratch, from + KC_SEAL_HEAD, n + CRYPT_TAG);
-	memcpy(v->prev, s->scratch + n, CRYPT_TAG);
 	if (kc_target_flat(to) && len == n)
 		at = to->at + to->skip;
-	rc = crypt_open(s->cipher, &(struct crypt_use){key, nonce, {p.bytes, p.len}}, s->scratch, n, at);
+	rc = crypt_open(s->cipher, &(struct crypt_use){key, nonce, {p.bytes, p.len}}, from + KC_SEAL_HEAD, n, at,
+			v->prev);
 	crypt_wipe(key, sizeof(key));
 	if (rc < 0)
 		return rc;
