@@ -105,6 +105,49 @@ static void pins_have_a_limit(void **state)
 	assert_int_equal(status(WIRE_PIN, "p2"), WIRE_OK);
 }
 
+/* A tiny value counts as its part of the number of values. */
+static void tiny_values_are_charged_their_part(void **state)
+{
+	enum { FIT = 8, MORE = 5 };
+	uint64_t part = rig.shard->store.charge_min, before = tenant()->evicted;
+	char key[16], limits[64];
+	(void)state;
+	assert_true(part > 64);
+	snprintf(limits, sizeof(limits), ", \"memory_cap\": %llu", (unsigned long long)(FIT * part));
+	take(limits);
+	for (unsigned i = 0; i < FIT + MORE; i++) {
+		struct wire_request q;
+		snprintf(key, sizeof(key), "t%u", i);
+		q = rig_put(key, 1, 0, 1, kv_hash_block("x", 1), WHOLE);
+		q.put.inline_data = (struct wire_bytes){(const uint8_t *)"x", 1};
+		q.put.space = rig.attachment->sessions.at[0]->space->generation;
+		assert_int_equal(ask(&q)->status, WIRE_OK);
+		assert_int_equal(tenant()->bytes, KV_MIN(i + 1, (unsigned)FIT) * part);
+	}
+	assert_int_equal(tenant()->evicted - before, MORE);
+}
+
+/* Sessions in namespaces without end: those of another tenant find a place. */
+static void namespaces_are_divided(void **state)
+{
+	struct grant g = {.rights = TENANT_RIGHTS, .tenant = "t"}, other = {.rights = TENANT_RIGHTS, .tenant = "u"};
+	struct session *o;
+	unsigned n = 1;
+	int rc;
+	(void)state;
+	take("}, {\"name\": \"u\", \"identities\": [\"j\"], \"namespaces\": {\"u*\": \"rw\"}");
+	do {
+		snprintf(g.space, sizeof(g.space), "s%u", n);
+		rc = session_open(rig.attachment, A + n, &g, &o);
+	} while (rc == 0 && ++n < SPACES_MAX);
+	assert_int_equal(rc, -KV_EFULL);
+	assert_int_equal(tenant()->spaces, SPACES_MAX / rig.shard->store.tenancy.count);
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(other.space, sizeof(other.space), "u%u", i);
+		assert_int_equal(session_open(rig.attachment, A + n + i, &other, &o), 0);
+	}
+}
+
 /* A PUT that begins a value and never ends it. */
 static int32_t begin(const char *key, uint64_t total)
 {
@@ -266,6 +309,8 @@ int main(void)
 		LIMITS_TEST(a_generation_rises_by_clears),
 		LIMITS_TEST(a_tenant_sees_its_figures),
 		LIMITS_TEST(requests_have_a_limit),
+		LIMITS_TEST(tiny_values_are_charged_their_part),
+		LIMITS_TEST(namespaces_are_divided),
 	};
 	return cmocka_run_group_tests(tests, rig_up, rig_down);
 }
