@@ -15,6 +15,7 @@
 #include "kvcli/events.h"
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
+#include "kvcli/lease.h"
 #include "kvcli/space.h"
 #include "kvcli/stat.h"
 #include "kvcli/tenant.h"
@@ -422,6 +423,11 @@ static const struct command {
 	 "and its cap; tier; pins; requests in flight; sessions; bytes read a second, over --interval (1s); evictions. "
 	 "- is no limit. An identity that may read all namespaces sees all tenants, others see their own. --json "
 	 "prints one JSON object. Exit status 1: some server does not answer, or there are no tenants."},
+	{"leases", 0, 0, false, OF_JSON, "leases [--json]", leases_run,
+	 "Prints the clients that hold leases, which is memory that a server on their host cannot evict: the server, the "
+	 "client's id, identity and process (- is unknown, as in another container), its leases, their bytes, and the "
+	 "age of the oldest. Those that hold most come first. --json prints one JSON object. Exit status 1: some "
+	 "server does not answer."},
 	{"namespaces", 0, 0, false, OF_JSON, "namespaces [--json]", namespaces_run,
 	 "Prints the namespaces of all servers, added up: the generation, which each clear advances, values, memory, "
 	 "bytes on the tier, GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is "

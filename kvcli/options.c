@@ -62,7 +62,7 @@ const struct kv_opt cli_options_table[] = {
 		   "drain: MiB per second of values pushed to other servers; 0: the server's --drain-mb.",
 		   .unit = KV_OPT_MIB),
 	KV_ROW_FLAG("json", AT(json),
-		    "stat, cluster, namespaces, tenants, drain: print one JSON object. events: one for each."),
+		    "stat, cluster, namespaces, tenants, leases, drain: print one JSON object. events: one for each."),
 	{.name = NULL},
 };
 
@@ -83,6 +83,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  cluster [--json]                 the members of the view, and how they are\n"
 		 "  namespaces [--json]              the namespaces: values, memory, hits\n"
 		 "  tenants [--json]                 what tenants have of their limits\n"
+		 "  leases [--json]                  who holds how much of a server's memory\n"
 		 "  clear                            forget all values of --namespace\n"
 		 "  drain NODE [--json]              have a server push its values, and end\n"
 		 "  events [--json] [--since ...]    what servers store and remove, live\n"

@@ -27,7 +27,7 @@ struct cli_options {
 	struct kv_opt_security security;
 	struct kv_opt_seal seal;
 	bool all, shards;            /* of stat */
-	bool json;                   /* of stat, cluster, namespaces, tenants, drain, events */
+	bool json;                   /* of stat, cluster, namespaces, tenants, leases, drain, events */
 	uint64_t watch_ns;           /* of stat: time between two looks; 0: one look */
 	uint64_t interval_ns;        /* of top: time between two looks */
 	bool once;                   /* of top, events */

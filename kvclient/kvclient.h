@@ -968,6 +968,28 @@ KVC_API int kvc_tenants_await(struct kvc_client *client, struct kvc_tenant *out,
 			      const struct kvc_call *call);
 KVC_API int kvc_tenants(struct kvc_pool *pool, struct kvc_tenant *out, unsigned max, const struct kvc_call *call);
 
+/* ---- leases ---- */
+
+/* A client on a server's host that holds leases: values that it borrows, or reads at this moment. */
+struct kvc_lease_holder {
+	char identity[72];           /* proved to the server, its first 64 bytes; "": the server needs no credential */
+	uint64_t client_id, session; /* as in the server's log; a new connection has another session */
+	uint64_t pid;                /* as the server sees it; 0: it does not, as in another container */
+	uint64_t leases, bytes;      /* bytes: memory that cannot be evicted meanwhile */
+	uint64_t age_ns;             /* of the oldest lease */
+	uint64_t reserved[8];
+};
+
+/* kvc_leases_await -- list the clients on the host of call->server that hold leases, at most max, in the order of their
+ * sessions. Leases over a fabric are not listed: they end by the server's --lease-ms. kvc_leases is for hosts, with the
+ * loop codes as well.
+ * Parks: yes. Thread: worker. Owner: out is the caller's; NULL with max 0: only count.
+ * Returns how many there are, which may be more than max; or a code.
+ * Errors: as kvc_ping_await; -KV_EDENIED: this client's tenant may not read all namespaces. */
+KVC_API int kvc_leases_await(struct kvc_client *client, struct kvc_lease_holder *out, unsigned max,
+			     const struct kvc_call *call);
+KVC_API int kvc_leases(struct kvc_pool *pool, struct kvc_lease_holder *out, unsigned max, const struct kvc_call *call);
+
 /* ---- sessions of logical clients ----
  * Each client has a session of its own at every server. A program that serves many users may open more, one for each
  * logical client, over the connections of the same client. At every server such a session has its own key, credits,

@@ -126,6 +126,24 @@ static void server_room(struct doctor *d)
 	s->budget.process.memory_bytes = kv_footprint_need(&room);
 }
 
+/* Each engine of the client maps the memory for values of the server on its host, with page tables of its own. The
+ * kernel may make huge pages later: only those of its pool are certain. */
+static void map_room(struct doctor *d)
+{
+	struct role *c = &d->client;
+	uint64_t mapped = d->opt->memory_mb << 20,
+		 page = kv_huge_bytes(&d->host, true) >= mapped ? HUGE_PAGE : SMALL_PAGE;
+	uint64_t bytes = (mapped + page - 1) / page * PAGE_ENTRY * c->engines;
+	struct finding *f;
+	c->budget.process.memory_bytes += bytes;
+	f = doctor_found(d, SECTION_RUN, KV_OK, "page_tables", c->name, "page tables",
+			 "%s at most, of %u client%s that map%s the %s of the server on their host, in pages of %s",
+			 SIZE(bytes), c->engines, kv_plural(c->engines), c->engines == 1 ? "s" : "", SIZE(mapped),
+			 SIZE(page));
+	f->need = bytes;
+	f->unit = "bytes";
+}
+
 static void roles_make(struct doctor *d)
 {
 	const struct doctor_options *o = d->opt;
@@ -156,6 +174,8 @@ static void roles_make(struct doctor *d)
 		role_budget(s);
 	if (s->present && s->rc == 0)
 		server_room(d);
+	if (s->present && c->rc == 0)
+		map_room(d);
 	if (c->rc == 0 && (!s->present || s->rc == 0))
 		return;
 	doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",

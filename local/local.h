@@ -99,6 +99,8 @@ void local_unlisten(int *fd, const char *name);
 
 /* local_accept_await -- take the next connection. 0, or a code of io_accept_await. */
 int local_accept_await(int listen_fd, int *out_fd, uint64_t deadline_ns);
+/* local_peer_pid -- the process that connected, by its number here; 0: it has none here, as in another container. */
+uint32_t local_peer_pid(int fd);
 /* local_nonce_await -- receive the client's nonce on it. 0, -KV_EPROTO, or a code of io_read_await. */
 int local_nonce_await(int fd, uint8_t nonce[LOCAL_NONCE_LEN], uint64_t deadline_ns);
 /* local_give_await -- pass one shard. The descriptors stay the caller's. 0, or a code of io_write_await. */

@@ -207,6 +207,13 @@ int local_accept_await(int listen_fd, int *out_fd, uint64_t deadline_ns)
 	return io_accept_await(listen_fd, out_fd, NULL, deadline_ns);
 }
 
+uint32_t local_peer_pid(int fd)
+{
+	struct ucred who = {.pid = 0};
+	socklen_t len = sizeof(who);
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.pid > 0 ? (uint32_t)who.pid : 0;
+}
+
 int local_nonce_await(int fd, uint8_t nonce[LOCAL_NONCE_LEN], uint64_t deadline_ns)
 {
 	for (size_t at = 0; at < LOCAL_NONCE_LEN;) {

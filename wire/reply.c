@@ -14,15 +14,17 @@ enum {
 	TOMBS_FIXED = 16,
 	SPACES_FIXED = 24,
 	TENANTS_FIXED = 16,
+	LEASES_FIXED = 16,
 	LEASE_SIZE = 24,
 	TOMB_SIZE = 16
 };
 
-/* A packed namespace or tenant: the length of its name and flags, four bytes each; the name; numbers. */
+/* A packed namespace, tenant or holder: the length of its name and flags, four bytes each; the name; numbers. */
 enum { ROW_FLAGS = 4, ROW_NAME = 8, ROW_NUMBERS = ROW_NAME + KV_SPACE_MAX, TENANT_LISTED = 1 };
 
 _Static_assert(ROW_NUMBERS + 6 * 8 == WIRE_SPACE_BYTES, "a packed namespace");
 _Static_assert(ROW_NUMBERS + 15 * 8 == WIRE_TENANT_BYTES, "a packed tenant");
+_Static_assert(ROW_NUMBERS + 6 * 8 == WIRE_HOLDER_BYTES, "a packed holder");
 
 /* A pair of STAT. */
 enum { PAIR_ID = 0, PAIR_ZERO = 4, PAIR_VALUE = 8, PAIR_SIZE = 16 };
@@ -38,6 +40,8 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + SPACES_FIXED + WIRE_SPACE
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TENANTS_FIXED + WIRE_TENANTS_MAX * WIRE_TENANT_BYTES <=
 		       KV_MSG_MAX,
 	       "TENANTS fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + LEASES_FIXED + WIRE_LEASES_MAX * WIRE_HOLDER_BYTES <= KV_MSG_MAX,
+	       "LEASES fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + COUNTED_FIXED + 3 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
 	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
@@ -63,12 +67,16 @@ static const struct {
 	[WIRE_CLEAR] = {8, WIRE_CLEAR_RAISE},
 	[WIRE_SPACES] = {SPACES_FIXED, 0},
 	[WIRE_TENANTS] = {TENANTS_FIXED, 0},
+	[WIRE_LEASES] = {LEASES_FIXED, 0},
 };
 /* clang-format on */
 
+/* A bit for each type that has a reply. */
+#define TYPES (((2u << WIRE_TENANTS) - (1u << WIRE_GET)) | 1u << WIRE_LEASES)
+
 static inline bool type_known(uint8_t type)
 {
-	return type >= WIRE_GET && type < KV_COUNT(shapes);
+	return type < WIRE_TYPES && TYPES >> type & 1;
 }
 
 static inline uint32_t bitmap_bytes(uint32_t count)
@@ -142,6 +150,8 @@ static bool lengths_valid(const struct wire_reply *r)
 		return r->spaces.count <= WIRE_SPACES_MAX;
 	case WIRE_TENANTS:
 		return r->tenants.count <= WIRE_TENANTS_MAX;
+	case WIRE_LEASES:
+		return r->leases.count <= WIRE_LEASES_MAX;
 	default:
 		return true;
 	}
@@ -159,6 +169,8 @@ static bool contents_valid(const struct wire_reply *r)
 		return rows_valid(r->spaces.spaces, r->spaces.count, WIRE_SPACE_BYTES, 0);
 	if (r->type == WIRE_TENANTS)
 		return rows_valid(r->tenants.tenants, r->tenants.count, WIRE_TENANT_BYTES, TENANT_LISTED);
+	if (r->type == WIRE_LEASES)
+		return rows_valid(r->leases.holders, r->leases.count, WIRE_HOLDER_BYTES, 0);
 	return true;
 }
 
@@ -237,6 +249,15 @@ WIRE_INLINE void tenants_walk(struct wire_walk *w, struct wire_reply *r)
 	wire_span(w, &r->tenants.tenants, (size_t)r->tenants.count * WIRE_TENANT_BYTES);
 }
 
+WIRE_INLINE void leases_walk(struct wire_walk *w, struct wire_reply *r)
+{
+	wire_u64(w, &r->leases.next);
+	wire_count(w, &r->leases.count);
+	wire_zero16(w);
+	wire_zero32(w);
+	wire_span(w, &r->leases.holders, (size_t)r->leases.count * WIRE_HOLDER_BYTES);
+}
+
 WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 {
 	switch (r->type) {
@@ -284,6 +305,9 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 	case WIRE_TENANTS:
 		tenants_walk(w, r);
 		break;
+	case WIRE_LEASES:
+		leases_walk(w, r);
+		break;
 	default: /* PIN has no body */
 		break;
 	}
@@ -311,6 +335,8 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 		n += r->spaces.count * WIRE_SPACE_BYTES;
 	if (r->type == WIRE_TENANTS)
 		n += r->tenants.count * WIRE_TENANT_BYTES;
+	if (r->type == WIRE_LEASES)
+		n += r->leases.count * WIRE_HOLDER_BYTES;
 	return n;
 }
 
@@ -457,4 +483,21 @@ void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t
 	const uint8_t *p = pairs + (size_t)i * PAIR_SIZE;
 	*out_id = kv_get32(p + PAIR_ID);
 	*out_value = kv_get64(p + PAIR_VALUE);
+}
+
+void wire_holder_put(uint8_t *holders, uint32_t i, const struct wire_holder *holder)
+{
+	const uint64_t number[] = {holder->client_id, holder->session, holder->pid,
+				   holder->leases,    holder->bytes,   holder->age_ns};
+	uint8_t *p = row_name_put(holders + (size_t)i * WIRE_HOLDER_BYTES, holder->identity, 0);
+	for (unsigned k = 0; k < KV_COUNT(number); k++)
+		kv_put64(p + 8 * (size_t)k, number[k]);
+}
+
+void wire_holder(const uint8_t *holders, uint32_t i, struct wire_holder *out)
+{
+	const uint8_t *p = row_name(holders + (size_t)i * WIRE_HOLDER_BYTES, out->identity);
+	uint64_t *const number[] = {&out->client_id, &out->session, &out->pid, &out->leases, &out->bytes, &out->age_ns};
+	for (unsigned k = 0; k < KV_COUNT(number); k++)
+		*number[k] = kv_get64(p + 8 * (size_t)k);
 }

@@ -44,6 +44,7 @@ static const struct {
 	[WIRE_CLEAR] = {8, WIRE_CLEAR_RAISE, false},
 	[WIRE_SPACES] = {8, 0, false},
 	[WIRE_TENANTS] = {8, 0, false},
+	[WIRE_LEASES] = {8, 0, false},
 };
 /* clang-format on */
 
@@ -276,6 +277,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 	case WIRE_TOMBS:
 	case WIRE_SPACES:
 	case WIRE_TENANTS:
+	case WIRE_LEASES:
 		wire_u64(w, &r->tombs.from);
 		break;
 	case WIRE_SESSION:

@@ -47,8 +47,10 @@ enum {
 	WIRE_TOMBS_MAX = 200,
 	WIRE_SPACES_MAX = 33,
 	WIRE_TENANTS_MAX = 20,
+	WIRE_LEASES_MAX = 33,
 	WIRE_SPACE_BYTES = 120,                                                    /* of a packed namespace */
 	WIRE_TENANT_BYTES = 192,                                                   /* of a packed tenant */
+	WIRE_HOLDER_BYTES = 120,                                                   /* of a packed holder of leases */
 	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member */
 };
 
@@ -69,6 +71,8 @@ enum wire_type {
 	WIRE_SESSION = 14, /* among requests; no reply */
 	WIRE_RELEASE = 15, /* returns leases: no reply, no credit */
 	WIRE_PROVE = 16,   /* proves the client's address: no reply, no credit */
+	WIRE_LEASES = 17,  /* lists the clients on the server's host that hold leases */
+	WIRE_TYPES,
 	WIRE_REPLY = 0x80
 };
 
@@ -223,7 +227,7 @@ struct wire_request {
 		} ping;
 		struct {
 			uint64_t from; /* 0 at first, then `next` of the last reply */
-		} tombs;               /* also of SPACES and TENANTS */
+		} tombs;               /* also of SPACES, TENANTS and LEASES */
 		struct {
 			uint64_t generation; /* the least one afterwards */
 		} clear;
@@ -311,6 +315,11 @@ struct wire_reply {
 			uint32_t count;
 			const uint8_t *tenants; /* see wire_tenant */
 		} tenants;
+		struct {
+			uint64_t next;
+			uint32_t count;
+			const uint8_t *holders; /* see wire_holder */
+		} leases;
 	};
 };
 
@@ -386,6 +395,18 @@ struct wire_tenant {
 /* wire_tenant_put, wire_tenant -- packed tenant i. */
 void wire_tenant_put(uint8_t *tenants, uint32_t i, const struct wire_tenant *tenant);
 void wire_tenant(const uint8_t *tenants, uint32_t i, struct wire_tenant *out);
+
+/* A client on the server's host with leases of a shard, as LEASES lists it. */
+struct wire_holder {
+	char identity[KV_SPACE_MAX + 1]; /* its first 64 bytes; "": it needed no key */
+	uint64_t client_id, session;
+	uint64_t pid;                   /* as the server sees it; 0: it does not see that process */
+	uint64_t leases, bytes, age_ns; /* age: of the oldest */
+};
+
+/* wire_holder_put, wire_holder -- packed holder i. */
+void wire_holder_put(uint8_t *holders, uint32_t i, const struct wire_holder *holder);
+void wire_holder(const uint8_t *holders, uint32_t i, struct wire_holder *out);
 
 /* wire_frame_room -- bytes left in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)

@@ -37,6 +37,7 @@ struct call_args {
 	struct kc_spaces *spaces;
 	struct kvc_namespace *namespaces;
 	struct kvc_tenant *tenants;
+	struct kvc_lease_holder *holders;
 	uint64_t *generation;
 	uint64_t from;
 	struct kvc_stat_item *stats;
@@ -127,6 +128,7 @@ ON_CLIENT(do_spaces, kc_spaces_await(c, a->from, a->spaces, args_call(c, a)))
 ON_CLIENT(do_clear, kvc_namespace_clear_await(c, a->generation, args_call(c, a)))
 ON_CLIENT(do_namespaces, kvc_namespaces_await(c, a->namespaces, a->n, args_call(c, a)))
 ON_CLIENT(do_tenants, kvc_tenants_await(c, a->tenants, a->n, args_call(c, a)))
+ON_CLIENT(do_leases, kvc_leases_await(c, a->holders, a->n, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
@@ -402,6 +404,11 @@ int kvc_namespaces(struct kvc_pool *pool, struct kvc_namespace *out, unsigned ma
 int kvc_tenants(struct kvc_pool *pool, struct kvc_tenant *out, unsigned max, const struct kvc_call *call)
 {
 	return (int)on_some_client(pool, do_tenants, &(struct call_args){.tenants = out, .n = max, .call = call});
+}
+
+int kvc_leases(struct kvc_pool *pool, struct kvc_lease_holder *out, unsigned max, const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_leases, &(struct call_args){.holders = out, .n = max, .call = call});
 }
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)

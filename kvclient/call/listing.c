@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listing.c -- the namespaces and the tenants of a server: pages of rows from each shard, added up by their names. */
+/* listing.c -- the namespaces, the tenants and the holders of leases of a server: pages of rows from each shard, added
+ * up by their names, or by their sessions. */
 #include "kvclient/call/keyed.h"
 
 #include <stdlib.h>
@@ -10,13 +11,14 @@
 
 struct listing;
 
-/* A kind of rows. A row begins with its name. */
+/* A kind of rows. */
 struct kind {
 	size_t bytes;  /* of a row */
 	unsigned most; /* rows that a shard may have */
 	/* page_await -- append the page at *from to the list, and set *from to the next one; 0: there is none. */
 	int (*page_await)(struct kvc_client *c, uint64_t *from, struct listing *l, const struct kvc_call *call);
-	/* add -- the same name at another shard. */
+	/* order -- as qsort's function; 0: rows of the same thing at two shards. add -- add one to the other. */
+	int (*order)(const void *a, const void *b);
 	void (*add)(void *to, const void *from);
 };
 
@@ -40,6 +42,7 @@ static void *listing_room(struct listing *l)
 	return l->all + l->count++ * l->kind->bytes;
 }
 
+/* Rows that begin with their names. */
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(a, b);
@@ -50,11 +53,11 @@ static void listing_fold(struct listing *l)
 	size_t n = 0, bytes = l->kind->bytes;
 	if (l->count == 0)
 		return;
-	qsort(l->all, l->count, bytes, by_name);
+	qsort(l->all, l->count, bytes, l->kind->order);
 	for (size_t i = 1; i < l->count; i++) {
 		const char *from = l->all + i * bytes;
 		char *to = l->all + n * bytes;
-		if (strcmp(from, to) == 0)
+		if (l->kind->order(from, to) == 0)
 			l->kind->add(to, from);
 		else if (++n < i)
 			memcpy(to + bytes, from, bytes);
@@ -167,7 +170,7 @@ static void space_add(void *to, const void *from)
 int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, unsigned max,
 			 const struct kvc_call *call)
 {
-	static const struct kind kind = {sizeof(*out), KC_SPACES_MAX, spaces_page_await, space_add};
+	static const struct kind kind = {sizeof(*out), KC_SPACES_MAX, spaces_page_await, by_name, space_add};
 	return list_await(client, &kind, out, max, call);
 }
 
@@ -236,6 +239,53 @@ static void tenant_add(void *to, const void *from)
 
 int kvc_tenants_await(struct kvc_client *client, struct kvc_tenant *out, unsigned max, const struct kvc_call *call)
 {
-	static const struct kind kind = {sizeof(*out), KC_TENANTS_MAX, tenants_page_await, tenant_add};
+	static const struct kind kind = {sizeof(*out), KC_TENANTS_MAX, tenants_page_await, by_name, tenant_add};
+	return list_await(client, &kind, out, max, call);
+}
+
+/* ---- leases ---- */
+
+static int holders_page_await(struct kvc_client *c, uint64_t *from, struct listing *l, const struct kvc_call *call)
+{
+	const struct wire_request wire = {.type = WIRE_LEASES, .tombs.from = *from};
+	struct kc_holders page;
+	int rc = page_await(c, &wire, &page, call);
+	for (unsigned i = 0; rc == 0 && i < page.count; i++) {
+		const struct wire_holder *w = &page.holder[i];
+		struct kvc_lease_holder *to = listing_room(l);
+		if (!to)
+			return -KV_ENOMEM;
+		*to = (struct kvc_lease_holder){.client_id = w->client_id,
+						.session = w->session,
+						.pid = w->pid,
+						.leases = w->leases,
+						.bytes = w->bytes,
+						.age_ns = w->age_ns};
+		memcpy(to->identity, w->identity, sizeof(w->identity));
+	}
+	*from = rc == 0 ? page.next : 0;
+	return rc;
+}
+
+static int by_session(const void *a, const void *b)
+{
+	const struct kvc_lease_holder *x = a, *y = b;
+	if (x->session != y->session)
+		return x->session < y->session ? -1 : 1;
+	return x->client_id < y->client_id ? -1 : x->client_id > y->client_id;
+}
+
+static void holder_add(void *to, const void *from)
+{
+	struct kvc_lease_holder *sum = to;
+	const struct kvc_lease_holder *more = from;
+	sum->leases += more->leases;
+	sum->bytes += more->bytes;
+	sum->age_ns = KV_MAX(sum->age_ns, more->age_ns);
+}
+
+int kvc_leases_await(struct kvc_client *client, struct kvc_lease_holder *out, unsigned max, const struct kvc_call *call)
+{
+	static const struct kind kind = {sizeof(*out), KC_HOLDERS_MAX, holders_page_await, by_session, holder_add};
 	return list_await(client, &kind, out, max, call);
 }

@@ -220,6 +220,15 @@ int kc_node_send_await(struct kc_node *n, const struct wire_ctrl_msg *m, uint64_
 	return rc;
 }
 
+/* All else is 0. */
+static void node_begin(struct kc_node *n)
+{
+	n->own = &n->client->nodes_own[n->index];
+	co_queue_init(&n->changed);
+	co_queue_init(&n->kick);
+	kc_sessions_init(&n->sessions);
+}
+
 int kc_nodes_make(struct kvc_client *c)
 {
 	unsigned n = c->pool->room;
@@ -230,19 +239,16 @@ int kc_nodes_make(struct kvc_client *c)
 	for (unsigned i = 0; i < n; i++) {
 		c->node[i].client = c;
 		c->node[i].index = i;
-		kc_node_renew(&c->node[i]);
+		node_begin(&c->node[i]);
 	}
 	return 0;
 }
 
 void kc_node_renew(struct kc_node *n)
 {
-	struct kvc_client *c = n->client;
-	*n = (struct kc_node){.client = c, .index = n->index, .own = &c->nodes_own[n->index], .pins = n->pins};
+	*n = (struct kc_node){.client = n->client, .index = n->index, .pins = n->pins};
+	node_begin(n);
 	memset(n->own, 0, sizeof(*n->own));
-	co_queue_init(&n->changed);
-	co_queue_init(&n->kick);
-	kc_sessions_init(&n->sessions);
 }
 
 void kc_nodes_free(struct kvc_client *c)

@@ -146,6 +146,7 @@ struct kc_req {
 		struct kc_tombs *tombs;     /* likewise */
 		struct kc_spaces *spaces;   /* likewise */
 		struct kc_tenants *tenants; /* likewise */
+		struct kc_holders *holders; /* likewise */
 	} reply;
 };
 
@@ -169,6 +170,13 @@ struct kc_tenants {
 	uint64_t next; /* as in a reply */
 	unsigned count;
 	struct wire_tenant tenant[WIRE_TENANTS_MAX];
+};
+
+/* Clients on the server's host that hold leases of a shard. */
+struct kc_holders {
+	uint64_t next; /* as in a reply */
+	unsigned count;
+	struct wire_holder holder[WIRE_LEASES_MAX];
 };
 
 /* Bits of the states that may follow each. */

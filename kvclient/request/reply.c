@@ -190,6 +190,18 @@ static int take_tenants(struct kc_req *r, const struct wire_reply *p)
 	return 0;
 }
 
+static int take_holders(struct kc_req *r, const struct wire_reply *p)
+{
+	struct kc_holders *t = r->reply.holders;
+	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
+		return wire_status_error(p->status);
+	t->next = p->leases.next;
+	t->count = p->leases.count;
+	for (uint32_t i = 0; i < p->leases.count; i++)
+		wire_holder(p->leases.holders, i, &t->holder[i]);
+	return 0;
+}
+
 /* The turn began before the server's time: read the clock again. */
 static void clock_take(struct kc_link *l, uint64_t server_ns)
 {
@@ -216,6 +228,8 @@ static int take_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r,
 		return take_spaces(r, p);
 	case WIRE_TENANTS:
 		return take_tenants(r, p);
+	case WIRE_LEASES:
+		return take_holders(r, p);
 	case WIRE_CLEAR:
 		r->reply.clear.generation = p->clear.generation;
 		break;

@@ -36,6 +36,8 @@ static int once_await(struct kc_node *n, const struct wire_request *wire, uint32
 		r->reply.spaces = into;
 	else if (wire->type == WIRE_TENANTS)
 		r->reply.tenants = into;
+	else if (wire->type == WIRE_LEASES)
+		r->reply.holders = into;
 	else
 		r->reply.stat = into;
 	asked_ns = loop_turn_now(c->loop);

@@ -45,6 +45,7 @@ struct local_conn {
 	struct co *co;
 	/* a client: */
 	uint32_t number;
+	struct local_who who;
 	enum kv_log_level level; /* of its lines: debug if its client only attached again */
 	uint64_t client_id;
 	uint8_t proof[LOCAL_NONCE_LEN];
@@ -162,8 +163,11 @@ static void run_open(struct call *call)
 {
 	struct local_call *c = local_call_of(call);
 	struct shard_attachment *s = shard_attachment_find(call->shard, c->conn->number);
-	call_finish(call, s ? shard_local_open(s, &c->on_shard, &c->error)
-			    : kv_fail(&c->error, -KV_ECLOSED, "the session has ended"));
+	int rc = s ? shard_local_open(s, &c->on_shard, &c->error)
+		   : kv_fail(&c->error, -KV_ECLOSED, "the session has ended");
+	if (rc == 0)
+		c->on_shard->who = &c->conn->who;
+	call_finish(call, rc);
 }
 
 static void run_begin(struct call *call)
@@ -282,6 +286,17 @@ static void client_await(struct local_conn *c)
 
 /* ---- a connection ---- */
 
+static void who_note(struct local_conn *c, const struct attachment *a)
+{
+	const char *name = boot_peer_names(a->conn->boot);
+	size_t len = strnlen(name, KV_SPACE_MAX);
+	while (len > 0 && !kv_space_check(name, len)) /* do not cut a character */
+		len--;
+	memcpy(c->who.identity, name, len);
+	c->who.session = a->number;
+	c->who.pid = local_peer_pid(c->fd);
+}
+
 /* A stranger's place is free. */
 static void stranger_leave(struct local_conn *c)
 {
@@ -308,6 +323,7 @@ static void conn_run(void *arg)
 	if (a && place_find(&s->locals)) {
 		c->number = a->number;
 		c->client_id = a->client_id;
+		who_note(c, a);
 		c->level = a->conn->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO;
 		kv_list_add_tail(&s->locals.clients, &c->node);
 		s->locals.count++;

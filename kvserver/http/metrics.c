@@ -129,10 +129,10 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 static void requests_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const char *const ops[] = {
-		[WIRE_GET] = "get",        [WIRE_PUT] = "put",     [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
-		[WIRE_TOUCH] = "touch",    [WIRE_PIN] = "pin",     [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
-		[WIRE_PING] = "ping",      [WIRE_TOMBS] = "tombs", [WIRE_CLEAR] = "clear",   [WIRE_SPACES] = "spaces",
-		[WIRE_TENANTS] = "tenants"};
+		[WIRE_GET] = "get",         [WIRE_PUT] = "put",      [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
+		[WIRE_TOUCH] = "touch",     [WIRE_PIN] = "pin",      [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
+		[WIRE_PING] = "ping",       [WIRE_TOMBS] = "tombs",  [WIRE_CLEAR] = "clear",   [WIRE_SPACES] = "spaces",
+		[WIRE_TENANTS] = "tenants", [WIRE_LEASES] = "leases"};
 	char labels[LABELS_MAX];
 	kv_metrics_family(m, "kvrail_requests_total", KV_METRIC_COUNTER, "Requests answered, by operation and code.");
 	for (unsigned op = WIRE_GET; op < KV_COUNT(ops); op++)

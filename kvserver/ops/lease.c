@@ -22,9 +22,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvserver/ops/private.h"
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/attachment.h"
 #include "kvserver/shard/local_client.h"
+#include "kvserver/shard/reply.h"
 #include "local/local.h"
 
 static void leases_expire(struct loop_timer *t);
@@ -72,10 +74,17 @@ void leases_tick(struct leases *l, uint64_t now_ns)
 		l->rest_below = 0;
 }
 
+/* Of its oldest lease. */
+static uint64_t holder_age_ns(const struct lease_holder *h, uint64_t now_ns)
+{
+	uint64_t begun_ns = KV_LIST_ENTRY(h->leases.next, struct lease, sibling)->begun_ns;
+	return now_ns - KV_MIN(now_ns, begun_ns);
+}
+
 const char *leases_most(const struct shard *shard, char *text, size_t cap)
 {
 	const struct shard_local *most = NULL;
-	uint64_t now_ns = loop_turn_now(shard->loop), begun_ns;
+	uint64_t now_ns = loop_turn_now(shard->loop);
 	KV_LIST_EACH (n, &shard->locals.all) {
 		const struct shard_local *l = KV_LIST_ENTRY(n, struct shard_local, node);
 		if (l->holder.count > 0 && (!most || l->holder.bytes > most->holder.bytes))
@@ -84,10 +93,38 @@ const char *leases_most(const struct shard *shard, char *text, size_t cap)
 	text[0] = 0;
 	if (!most)
 		return text;
-	begun_ns = KV_LIST_ENTRY(most->holder.leases.next, struct lease, sibling)->begun_ns;
 	snprintf(text, cap, ", most of it by client %llu on this host, in %u leases, the oldest for %.1f s",
-		 (unsigned long long)most->client_id, most->holder.count, (double)(now_ns - begun_ns) / 1e9);
+		 (unsigned long long)most->client_id, most->holder.count,
+		 (double)holder_age_ns(&most->holder, now_ns) / 1e9);
 	return text;
+}
+
+/* Places only grow, and a page goes on behind the last one shown. The list is no longer than each turn's own walk. */
+void leases_list_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct shard *shard = l->attachment->shard;
+	uint8_t packed[WIRE_LEASES_MAX * WIRE_HOLDER_BYTES];
+	struct wire_reply r = {.type = WIRE_LEASES, .id = q->id, .leases = {.holders = packed}};
+	uint64_t last = 0;
+	KV_LIST_EACH (n, &shard->locals.all) {
+		const struct shard_local *o = KV_LIST_ENTRY(n, struct shard_local, node);
+		struct wire_holder w = {.client_id = o->client_id, .leases = o->holder.count, .bytes = o->holder.bytes};
+		if (o->holder.count == 0 || o->place <= q->tombs.from)
+			continue;
+		if (r.leases.count == WIRE_LEASES_MAX) {
+			r.leases.next = last;
+			break;
+		}
+		w.age_ns = holder_age_ns(&o->holder, now_ns);
+		if (o->who) {
+			memcpy(w.identity, o->who->identity, sizeof(w.identity));
+			w.session = o->who->session;
+			w.pid = o->who->pid;
+		}
+		wire_holder_put(packed, r.leases.count++, &w);
+		last = o->place;
+	}
+	reply_put(l, &r, NULL);
 }
 
 /* ---- giving ---- */

@@ -142,6 +142,7 @@ const struct shard_ops kvs_ops = {
 		  [WIRE_CLEAR] = clear_begin,
 		  [WIRE_SPACES] = spaces_begin,
 		  [WIRE_TENANTS] = tenants_begin,
+		  [WIRE_LEASES] = leases_list_begin,
 		  [WIRE_RELEASE] = release_begin},
 	.attachment_stop = stages_drop,
 	.attachment_left = leases_leave,

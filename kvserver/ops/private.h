@@ -8,7 +8,7 @@
 /* Of get.c, put.c, cancel.c, and small.c with the requests answered immediately. */
 begin_fn get_begin, put_begin, cancel_begin;
 begin_fn exists_begin, delete_begin, touch_begin, pin_begin, stat_begin, tombs_begin, ping_begin;
-begin_fn clear_begin, spaces_begin, tenants_begin;
+begin_fn clear_begin, spaces_begin, tenants_begin, leases_list_begin;
 
 /* get_alone -- write `length` bytes of the block to the destination of the request, and answer with *reply plus the
  * outcome. For GETs not packed with others (pack.h). */

@@ -24,7 +24,7 @@ static void request_refuse(struct link *l, const struct wire_request *q, int32_t
 static bool begins_nothing(uint8_t type)
 {
 	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT || type == WIRE_CLEAR ||
-	       type == WIRE_SPACES || type == WIRE_TENANTS;
+	       type == WIRE_SPACES || type == WIRE_TENANTS || type == WIRE_LEASES;
 }
 
 static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)

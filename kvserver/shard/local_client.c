@@ -135,6 +135,7 @@ int shard_local_open(struct shard_attachment *s, struct shard_local **out, struc
 		return rc;
 	}
 	s->passing = l;
+	l->place = ++shard->locals.places;
 	kv_list_add_tail(&shard->locals.all, &l->node);
 	shard->locals.count++;
 	*out = l;

@@ -19,12 +19,20 @@ struct local_landing {
 	struct landing_turn turn;
 };
 
+/* Of the process that connected to the Unix socket, for people. */
+struct local_who {
+	uint32_t session, pid;           /* pid: 0: this process does not see it */
+	char identity[KV_SPACE_MAX + 1]; /* the first bytes of it */
+};
+
 /* Drawn in local_client.c. */
 struct shard_local {
 	struct kv_list node; /* locals.all */
 	struct shard *shard;
 	struct shard_attachment *attachment;
 	uint64_t client_id;
+	uint64_t place;              /* in the list of holders: no two have the same, and none is 0 */
+	const struct local_who *who; /* the connection's, until shard_local_close has finished; NULL: unknown */
 	struct local_channel *channel;
 	struct local_landing landing;
 	int arena_fd; /* of kept memory, until it is passed; or -1 */

@@ -13,7 +13,7 @@
 struct shard;
 
 enum {
-	TALLY_TYPES = WIRE_PROVE + 1,
+	TALLY_TYPES = WIRE_TYPES,
 	PUBLISHED_ROWS = 32, /* namespaces, and tenants, with numbers of their own */
 	PUBLISHED_NUMBERS = 7
 };

@@ -56,11 +56,11 @@ static const struct {
 	{TENANT_CLEAR, 1u << WIRE_CLEAR},
 };
 
-_Static_assert(WIRE_PROVE < 32, "a bit for each type");
+_Static_assert(WIRE_TYPES <= 32, "a bit for each type");
 
 static uint32_t allowed_by(const struct grant *g)
 {
-	const uint32_t all = 1u << WIRE_STAT | 1u << WIRE_TOMBS;
+	const uint32_t all = 1u << WIRE_STAT | 1u << WIRE_TOMBS | 1u << WIRE_LEASES;
 	uint32_t types = 1u << WIRE_PING | 1u << WIRE_SPACES | 1u << WIRE_TENANTS | (g->reads_all ? all : 0);
 	for (unsigned i = 0; i < KV_COUNT(allows); i++)
 		if (g->rights & allows[i].right)

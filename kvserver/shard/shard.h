@@ -54,7 +54,7 @@ typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now
 struct shard_ops {
 	/* By type. RELEASE and CANCEL come without credits as well, the others only with them; SESSION and PROVE never
 	 * come. The id is new, except for RELEASE, which has none. */
-	begin_fn *begin[WIRE_PROVE + 1];
+	begin_fn *begin[WIRE_TYPES];
 	/* attachment_stop -- the attachment takes no more requests, or has other addresses: drop incoming values.
 	 * attachment_left -- it ends, and its client may not know. attachment_idle -- its client says goodbye, and
 	 * reads nothing any more. attachment_tick -- now and then, while it is open. session_end -- as attachment_stop,
@@ -134,9 +134,10 @@ struct lease_holder {
 };
 
 struct shard_locals {
-	struct kv_list all; /* struct shard_local */
+	struct kv_list all; /* struct shard_local, in the order of their places */
 	unsigned count;
 	unsigned active;
+	uint64_t places;        /* given so far */
 	uint64_t landing_bytes; /* of their landing areas */
 	uint64_t landing_limit;
 };

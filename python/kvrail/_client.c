@@ -649,6 +649,7 @@ static PyMethodDef methods[] = {
 	{"clear", client_space_clear, METH_O, "clear(timeout) -> the new generation, or a code. Blocks."},
 	{"namespaces", client_namespaces, METH_VARARGS,
 	 "namespaces(server, timeout) -> list of dicts, or a code. Blocks."},
+	{"leases", client_leases, METH_VARARGS, "leases(server, timeout) -> list of dicts, or a code. Blocks."},
 	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},
 	{"info", client_info, METH_NOARGS, "info() -> dict: provider, NICs and other properties of the client."},
 	{"servers", client_servers, METH_VARARGS,

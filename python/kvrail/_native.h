@@ -149,6 +149,7 @@ PyObject *client_value_length(PyObject *self, PyObject *args);
 /* (timeout) and (server, timeout). They block, and return a code, or what was asked for. */
 PyObject *client_space_clear(PyObject *self, PyObject *timeout);
 PyObject *client_namespaces(PyObject *self, PyObject *args);
+PyObject *client_leases(PyObject *self, PyObject *args);
 PyObject *client_drain_completions(PyObject *self, PyObject *unused);
 PyObject *client_drain_results(PyObject *self, PyObject *unused);
 PyObject *client_arrived(PyObject *self, PyObject *id);

@@ -231,6 +231,11 @@ class Client:
     def namespaces(self, server: int, timeout: float | None, /) -> list[dict[str, str | int]] | int:
         """The namespaces of a server, by its place in `servers`, or a negative code; blocks, as these."""
 
+    def leases(
+        self, server: int, timeout: float | None, /
+    ) -> list[dict[str, str | int | float]] | int:
+        """The clients on the host of a server that hold leases, or a negative code; blocks, as these."""
+
     def register(self, memory: _Buffer | Tensor | tuple[int, int], /) -> Region:
         """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks. Registering the same
         memory again gives the same registration, which ends with the last unregister()."""

@@ -543,6 +543,14 @@ class Client:
         codes = [result] if isinstance(result, int) else []
         return _calls.of_servers(result, await self._down(codes))
 
+    async def leases(
+        self, server: int = 0, *, timeout: float | None = None
+    ) -> list[dict[str, str | int | float]]:
+        """As kvrail.Client.leases."""
+        result = await self._blocking(_native.Client.leases, server, timeout)
+        codes = [result] if isinstance(result, int) else []
+        return _calls.of_servers(result, await self._down(codes))
+
     # ---- the rest ----
 
     async def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:

@@ -529,6 +529,17 @@ class Client(Closing):
         codes = [result] if isinstance(result, int) else []
         return _calls.of_servers(result, _calls.who_is_down(self._native, codes))
 
+    # ---- leases ----
+
+    def leases(
+        self, server: int = 0, *, timeout: float | None = None
+    ) -> list[dict[str, str | int | float]]:
+        """The clients that hold leases on the host of one server, as their views do: client_id, session, identity, pid (0: not
+        visible to the server), leases, bytes, and age, the seconds since the oldest began."""
+        result = self._native.leases(server, timeout)
+        codes = [result] if isinstance(result, int) else []
+        return _calls.of_servers(result, _calls.who_is_down(self._native, codes))
+
     # ---- the rest ----
 
     def events(

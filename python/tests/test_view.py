@@ -4,6 +4,7 @@
 import array
 import asyncio
 import gc
+import json
 import os
 import pathlib
 import random
@@ -35,13 +36,16 @@ except ImportError:
 SECONDS = 60  # a limit; nothing here takes so long
 
 
+def kv_client(server, *words):
+    program = pathlib.Path(server.binary).with_name("kv-client")
+    return subprocess.run(
+        [program, "--server", server.address, *words], check=True, capture_output=True, text=True
+    ).stdout
+
+
 def stat(server):
     """The server's counters, by kv-client; those that are 0 may be missing."""
-    program = pathlib.Path(server.binary).with_name("kv-client")
-    text = subprocess.run(
-        [program, "--server", server.address, "stat"], check=True, capture_output=True, text=True
-    ).stdout
-    rows = (line.split() for line in text.splitlines())
+    rows = (line.split() for line in kv_client(server, "stat").splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
 
@@ -227,6 +231,35 @@ class LifeTest(ViewCase):
         view = self.client.view(key)
         self.assertTrue(view.in_place)
         return key, view
+
+    def test_the_server_knows_who_holds_what(self):
+        self.assertEqual(self.client.leases(), [])
+        held = [self.view(), self.view()]
+        (mine,) = self.client.leases()
+        self.assertEqual((mine["pid"], mine["leases"], mine["identity"]), (os.getpid(), 2, ""))
+        self.assertTrue(200_000 <= mine["bytes"] < 220_000 and 0 <= mine["age"] < SECONDS)
+        (shown,) = json.loads(kv_client(self.server, "leases", "--json"))["leases"]
+        self.assertEqual(
+            {k: shown[k] for k in ("client_id", "session", "identity", "pid", "leases", "bytes")},
+            {k: v for k, v in mine.items() if k != "age"},
+        )
+        self.assertGreaterEqual(shown["age_sec"], mine["age"])
+        table = kv_client(self.server, "leases")
+        self.assertRegex(table, rf"(?m)^\S+ +{mine['client_id']} +- +{os.getpid()} +2 +\S+ \S+ +\S+ s$")
+
+        async def main():
+            async with kvrail.aio.Client(self.server.address, num_clients=1) as client:
+                return await client.leases(timeout=5.0)
+
+        self.assertEqual([h["leases"] for h in asyncio.run(main())], [2])
+        held.clear()
+        self.none_lent()
+        self.assertEqual(self.client.leases(), [])
+        self.assertIn("no client", kv_client(self.server, "leases"))
+        with self.assertRaises(kvrail.Invalid):
+            self.client.leases(7)
+        with self.assertRaisesRegex(ValueError, "timeout"):
+            self.client.leases(timeout=-1)
 
     def test_the_lease_ends_with_the_last_buffer(self):
         key, view = self.view()

@@ -57,6 +57,10 @@ static void touch_reply(const struct wire_reply *r)
 		wire_space(r->spaces.spaces, i, &space);
 		sum += (unsigned)(strlen(space.name) + space.hits);
 	}
+	for (uint32_t i = 0; r->type == WIRE_LEASES && i < r->leases.count; i++) {
+		struct wire_holder holder;
+		wire_holder(r->leases.holders, i, &holder);
+	}
 	for (uint32_t i = 0; r->type == WIRE_TENANTS && i < r->tenants.count; i++) {
 		struct wire_tenant tenant;
 		wire_tenant(r->tenants.tenants, i, &tenant);

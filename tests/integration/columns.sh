@@ -69,7 +69,7 @@ start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" "$@"; }
 kv put key value
 check "kv-client stat" fits kv --all --shards stat
-helps() { local c; for c in get put delete exists touch ttl pin unpin stat top cluster namespaces clear drain events ping make-seal-key help; do fits kv help "$c" && cmp "$scratch/text" <("$build/kv-client" "$c" --help) || return 1; done; }
+helps() { local c; for c in get put delete exists touch ttl pin unpin stat top cluster namespaces tenants leases clear drain events ping make-seal-key help; do fits kv help "$c" && cmp "$scratch/text" <("$build/kv-client" "$c" --help) || return 1; done; }
 check "kv-client help COMMAND, which COMMAND --help prints as well" helps
 check "kv-client ping" fits kv ping
 check "README's sample is as wide" eval '! sed -n "/^kv-bench   0/,/^peak resident/p" README.md | grep -E "^.{81}"'

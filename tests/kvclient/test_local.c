@@ -466,6 +466,60 @@ static void ten_thousand_leases(void **state)
 	server_wait(shared, "local_leases", 0);
 }
 
+static struct kvc_lease_holder held_by_us(struct kvc_pool *pool, unsigned *out_count)
+{
+	struct kvc_lease_holder list[64], sum = {.identity = ""};
+	int n = kvc_leases(pool, list, KV_COUNT(list), NULL);
+	assert_in_range(n, 0, KV_COUNT(list));
+	assert_int_equal(kvc_leases(pool, NULL, 0, NULL), n);
+	*out_count = (unsigned)n;
+	for (int i = 0; i < n; i++) {
+		assert_true(i == 0 || list[i - 1].session < list[i].session);
+		assert_true(list[i].pid == (uint64_t)getpid() && list[i].client_id != 0 && list[i].session != 0);
+		assert_string_equal(list[i].identity, "");
+		sum.leases += list[i].leases;
+		sum.bytes += list[i].bytes;
+		sum.age_ns = KV_MAX(sum.age_ns, list[i].age_ns);
+	}
+	return sum;
+}
+
+/* Two clients of a process are two holders. */
+static void holders_are_known(void **state)
+{
+	enum { LEN = 100000, N = 6 };
+	struct kvc_pool *pool;
+	struct kvc_borrowed b[N];
+	struct kvc_lease_holder sum;
+	unsigned holders;
+	(void)state;
+	need_server();
+	server_wait(shared, "local_leases", 0);
+	sum = held_by_us(shared, &holders);
+	assert_int_equal(holders, 0);
+	pool = test_pool(one, 2, 1);
+	for (unsigned i = 0; i < N; i++) {
+		put(pool, KEY(i), LEN, i);
+		borrow(pool, KEY(i), LEN, i, &b[i]);
+		assert_int_equal(b[i].in_place, 1);
+	}
+	usleep(20000);
+	sum = held_by_us(shared, &holders);
+	assert_in_range(holders, 1, 2);
+	assert_int_equal(sum.leases, N);
+	assert_in_range(sum.bytes, N * LEN, N * (LEN + 8192));
+	assert_in_range(sum.age_ns, 20000000, WAIT_NS);
+	for (unsigned i = 0; i < N; i++)
+		kvc_borrowed_release(NULL, &b[i]);
+	server_wait(shared, "local_leases", 0);
+	sum = held_by_us(shared, &holders);
+	assert_int_equal(holders, 0);
+	assert_int_equal(kvc_leases(shared, NULL, 1, NULL), -KV_EINVAL);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(kvc_delete(pool, KEY(i), NULL), 0);
+	kvc_pool_close(&pool);
+}
+
 /* Beyond its budget the server lends nothing: the fabric brings the value. */
 static void a_greedy_client_gets_copies(void **state)
 {
@@ -675,6 +729,7 @@ int main(void)
 		cmocka_unit_test(a_restarted_server_is_local_again),
 		cmocka_unit_test(any_thread_gives_back),
 		cmocka_unit_test(ten_thousand_leases),
+		cmocka_unit_test(holders_are_known),
 		cmocka_unit_test(a_greedy_client_gets_copies),
 		cmocka_unit_test(small_values_are_lent_beside_a_refused_one),
 		cmocka_unit_test(a_child_gives_nothing_back_and_cannot_write),

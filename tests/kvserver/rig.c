@@ -38,6 +38,9 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 	} else if (r->type == WIRE_TENANTS) {
 		memcpy(k->data, r->tenants.tenants, r->tenants.count * WIRE_TENANT_BYTES);
 		k->reply.tenants.tenants = k->data;
+	} else if (r->type == WIRE_LEASES) {
+		memcpy(k->data, r->leases.holders, r->leases.count * WIRE_HOLDER_BYTES);
+		k->reply.leases.holders = k->data;
 	}
 	if (r->type == WIRE_GET && r->flags & WIRE_GET_FOLLOWS) {
 		assert_int_equal(r->get.posted, 0);

@@ -601,6 +601,91 @@ static void leases_outlive_their_attachment(void **state)
 	assert_true(own.on_shard->spent); /* others may have its place */
 }
 
+/* ---- who holds them ---- */
+
+static struct wire_reply listed(uint64_t from)
+{
+	struct wire_request q = rig_request(WIRE_LEASES, NULL);
+	struct wire_reply r;
+	q.tombs.from = from;
+	r = *rig_ask(&q);
+	assert_int_equal(r.status, WIRE_OK);
+	return r;
+}
+
+static void a_holder_is_listed_while_it_has_leases(void **state)
+{
+	static const struct local_who who = {.session = 7, .pid = 4711, .identity = "engine"};
+	struct wire_holder h;
+	struct wire_reply r, one, two;
+	(void)state;
+	rig_store("k", MIB, 1);
+	rig_store("other", 65536, 2);
+	local_open();
+	assert_int_equal(listed(0).leases.count, 0);
+	own.on_shard->who = &who;
+	one = lease_of("k");
+	(void)lease_of("k");
+	two = lease_of("other");
+	r = listed(0);
+	assert_int_equal(r.leases.count, 1);
+	assert_int_equal(r.leases.next, 0);
+	wire_holder(r.leases.holders, 0, &h);
+	assert_string_equal(h.identity, "engine");
+	assert_int_equal(h.client_id, rig.attachment->client_id);
+	assert_int_equal(h.session, 7);
+	assert_int_equal(h.pid, 4711);
+	assert_int_equal(h.leases, 3);
+	assert_int_equal(h.bytes, own.on_shard->holder.bytes); /* "k" counts once */
+	assert_in_range(h.bytes, MIB + 65536, MIB + 65536 + 8192);
+	assert_int_equal(listed(own.on_shard->place).leases.count, 0); /* behind it */
+	release(two.get.lease);
+	release(one.get.lease);
+	r = listed(0);
+	wire_holder(r.leases.holders, 0, &h);
+	assert_int_equal(h.leases, 1);
+	own.on_shard->who = NULL;
+	r = listed(0);
+	wire_holder(r.leases.holders, 0, &h);
+	assert_int_equal(h.pid + h.session + strlen(h.identity), 0);
+}
+
+/* Each is on one page, also if others end between two pages. */
+static void holders_come_in_pages(void **state)
+{
+	enum { HOLDERS = 2 * WIRE_LEASES_MAX + 5 };
+	static struct shard_local local[HOLDERS];
+	static struct lease lease[HOLDERS];
+	unsigned seen[HOLDERS] = {0}, pages = 0;
+	uint64_t from = 0;
+	(void)state;
+	for (unsigned i = 0; i < HOLDERS; i++) {
+		local[i] = (struct shard_local){.client_id = i, .garbled = true, .holder.count = 1};
+		local[i].place = ++rig.shard->locals.places;
+		kv_list_init(&local[i].holder.leases);
+		lease[i].begun_ns = loop_turn_now(rig.loop);
+		kv_list_add_tail(&local[i].holder.leases, &lease[i].sibling);
+		kv_list_add_tail(&rig.shard->locals.all, &local[i].node);
+	}
+	do {
+		struct wire_reply r = listed(from);
+		assert_int_equal(r.leases.count, pages < 2 ? WIRE_LEASES_MAX : 4);
+		for (unsigned i = 0; i < r.leases.count; i++) {
+			struct wire_holder h;
+			wire_holder(r.leases.holders, i, &h);
+			seen[h.client_id]++;
+		}
+		if (pages++ == 0) /* the last one shown, and one to come */
+			local[WIRE_LEASES_MAX - 1].holder.count = local[HOLDERS - 1].holder.count = 0;
+		from = r.leases.next;
+	} while (from);
+	assert_int_equal(pages, 3);
+	for (unsigned i = 0; i < HOLDERS; i++) {
+		assert_int_equal(seen[i], i < HOLDERS - 1);
+		kv_list_del(&local[i].node);
+	}
+}
+
 static void leases_end_with_their_socket(void **state)
 {
 	enum { LEASES = 10000 };
@@ -1105,6 +1190,8 @@ int main(void)
 		LOCAL_TEST(a_refused_lease_costs_its_tenant_nothing),
 		LOCAL_TEST(the_age_of_the_oldest_lease_is_known),
 		LOCAL_TEST(leases_outlive_their_attachment),
+		LOCAL_TEST(a_holder_is_listed_while_it_has_leases),
+		LOCAL_TEST(holders_come_in_pages),
 		LOCAL_TEST(leases_end_with_their_socket),
 		LOCAL_TEST(an_attachment_ends_with_its_socket),
 		LOCAL_TEST(a_client_that_maps_nothing_keeps_its_attachment),

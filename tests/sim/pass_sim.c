@@ -230,6 +230,12 @@ static int read_all_await(int fd, void *buf, size_t len, uint64_t deadline_ns)
 	return 0;
 }
 
+uint32_t local_peer_pid(int fd)
+{
+	(void)fd;
+	return 0;
+}
+
 int local_nonce_await(int fd, uint8_t nonce[LOCAL_NONCE_LEN], uint64_t deadline_ns)
 {
 	return read_all_await(fd, nonce, LOCAL_NONCE_LEN, deadline_ns);

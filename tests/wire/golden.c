@@ -34,6 +34,10 @@ static const uint8_t one_tenant[192] = {
 	[81] = 0x40,  [88] = 0xff,  [89] = 0xff,  [90] = 0xff,  [91] = 0xff,  [92] = 0xff,  [93] = 0xff,
 	[94] = 0xff,  [95] = 0xff,  [96] = 0x50,  [104] = 0x60, [112] = 0x70, [120] = 0x80, [128] = 0x09,
 	[136] = 0x0a, [145] = 0xb0, [153] = 0xc0, [160] = 0x0d, [168] = 0x0e, [176] = 0x0f, [184] = 0x10};
+
+static const uint8_t one_holder[120] = {
+	[0] = 0x04,  [8] = 0x61,  [9] = 0x63,  [10] = 0x6d, [11] = 0x65,  [72] = 0x77, [80] = 0x02,
+	[82] = 0x01, [88] = 0x67, [89] = 0x12, [96] = 0x03, [105] = 0x30, [113] = 0x50};
 static const uint8_t pairs[] = "\x06\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0"
 			       "\x20\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0";
 static const uint8_t leases[] = "\x01\0\0\0\x02\0\0\0"
@@ -292,6 +296,10 @@ const struct golden_request golden_requests[] = {
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "08070605040302010d0018000a000000907766554433221104f4000000000000",
 	 {.type = WIRE_TENANTS, .time_left_us = 10, .id = ID + 8, .tombs = {0xf404}}},
+	{"leases",
+	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "0807060504030201110018000a000000907766554433221104f4000000000000",
+	 {.type = WIRE_LEASES, .time_left_us = 10, .id = ID + 8, .tombs = {0xf404}}},
 };
 const size_t golden_requests_n = KV_COUNT(golden_requests);
 
@@ -491,6 +499,19 @@ const struct golden_reply golden_replies[] = {
 	  .posted_ns = 0x10203048,
 	  .replied_ns = 0x50607088,
 	  .tenants = {.next = 0xf405, .count = 1, .tenants = one_tenant}}},
+	{"leases",
+	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeafc80001090d0c0b0a"
+	 "08070605040302019100a0000000000090776655443322114830201088706050"
+	 "05f40000000000000100000000000000040000000000000061636d6500000000"
+	 "0000000000000000000000000000000000000000000000000000000000000000"
+	 "0000000000000000000000000000000000000000000000007700000000000000"
+	 "0200010000000000671200000000000003000000000000000030000000000000"
+	 "0050000000000000",
+	 {.type = WIRE_LEASES,
+	  .id = ID + 8,
+	  .posted_ns = 0x10203048,
+	  .replied_ns = 0x50607088,
+	  .leases = {.next = 0xf405, .count = 1, .holders = one_holder}}},
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 

@@ -60,6 +60,7 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 	case WIRE_TOMBS:
 	case WIRE_SPACES:
 	case WIRE_TENANTS:
+	case WIRE_LEASES:
 		SAME(tombs.from);
 		break;
 	case WIRE_SESSION:
@@ -183,6 +184,16 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 			wire_tenant(got->tenants.tenants, i, &tenant[0]);
 			wire_tenant(want->tenants.tenants, i, &tenant[1]);
 			assert_memory_equal(&tenant[0], &tenant[1], sizeof(tenant[0]));
+		}
+		break;
+	case WIRE_LEASES:
+		SAME(leases.next);
+		SAME(leases.count);
+		for (uint32_t i = 0; i < want->leases.count; i++) {
+			struct wire_holder holder[2] = {0};
+			wire_holder(got->leases.holders, i, &holder[0]);
+			wire_holder(want->leases.holders, i, &holder[1]);
+			assert_memory_equal(&holder[0], &holder[1], sizeof(holder[0]));
 		}
 		break;
 	default:

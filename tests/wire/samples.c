@@ -106,7 +106,7 @@ static void random_keys(struct kv_prng *p, struct scratch *s, struct wire_reques
 
 void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r)
 {
-	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_PROVE),
+	*r = (struct wire_request){.type = (uint8_t)between(p, WIRE_GET, WIRE_TYPES - 1),
 				   .time_left_us = (uint32_t)upto(p, UINT32_MAX),
 				   .id = upto(p, UINT64_MAX)};
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN))
@@ -154,6 +154,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 	case WIRE_TOMBS:
 	case WIRE_SPACES:
 	case WIRE_TENANTS:
+	case WIRE_LEASES:
 		r->tombs.from = upto(p, UINT64_MAX);
 		break;
 	case WIRE_CLEAR:
@@ -242,9 +243,27 @@ static void random_tenants(struct kv_prng *p, struct scratch *s, struct wire_rep
 	}
 }
 
+static void random_holders(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
+{
+	r->leases.next = upto(p, UINT64_MAX);
+	r->leases.count = (uint32_t)upto(p, WIRE_LEASES_MAX);
+	r->leases.holders = s->pairs;
+	for (uint32_t i = 0; i < r->leases.count; i++) {
+		struct wire_holder h = {.client_id = upto(p, UINT64_MAX),
+					.session = kv_prng_next(p),
+					.pid = kv_prng_next(p),
+					.leases = kv_prng_next(p),
+					.bytes = kv_prng_next(p),
+					.age_ns = kv_prng_next(p)};
+		random_space(p, h.identity);
+		wire_holder_put(s->pairs, i, &h);
+	}
+}
+
 void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 {
-	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_TENANTS),
+	uint8_t type = (uint8_t)between(p, WIRE_GET, WIRE_TENANTS + 1);
+	*r = (struct wire_reply){.type = type > WIRE_TENANTS ? WIRE_LEASES : type,
 				 .status = (int32_t)upto(p, UINT32_MAX),
 				 .id = upto(p, UINT64_MAX),
 				 .posted_ns = (uint32_t)upto(p, UINT32_MAX),
@@ -348,6 +367,9 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		break;
 	case WIRE_TENANTS:
 		random_tenants(p, s, r);
+		break;
+	case WIRE_LEASES:
+		random_holders(p, s, r);
 		break;
 	default:
 		break;

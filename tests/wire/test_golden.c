@@ -144,8 +144,8 @@ static void every_type_has_a_golden_message(void **state)
 		replies |= 1u << golden_replies[i].want.type;
 	for (size_t i = 0; i < golden_ctrls_n; i++)
 		ctrls |= 1ull << golden_ctrls[i].want.type;
-	assert_int_equal(requests, (2u << WIRE_PROVE) - 2);
-	assert_int_equal(replies, (2u << WIRE_TENANTS) - 2);
+	assert_int_equal(requests, (1u << WIRE_TYPES) - 2);
+	assert_int_equal(replies, ((2u << WIRE_TENANTS) - 2) | 1u << WIRE_LEASES);
 	assert_true(ctrls == (2ull << WIRE_CTRL_EVENTS) - 2);
 }
 

@@ -55,13 +55,13 @@ static struct wire_request put_request(void)
 
 static void each_type_has_its_flags_and_no_others(void **state)
 {
-	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 15 | WIRE_GET_PACK | WIRE_GET_PULL |
-								     WIRE_GET_MORE | WIRE_GET_MEMORY_ONLY,
-							[WIRE_PUT] = 63,
-							[WIRE_DELETE] = 3,
-							[WIRE_TOUCH] = 15,
-							[WIRE_PIN] = 1,
-							[WIRE_CLEAR] = WIRE_CLEAR_RAISE};
+	static const uint8_t allowed[WIRE_TYPES] = {[WIRE_GET] = 15 | WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_MORE |
+								 WIRE_GET_MEMORY_ONLY,
+						    [WIRE_PUT] = 63,
+						    [WIRE_DELETE] = 3,
+						    [WIRE_TOUCH] = 15,
+						    [WIRE_PIN] = 1,
+						    [WIRE_CLEAR] = WIRE_CLEAR_RAISE};
 	const uint8_t either = WIRE_GET_FOLLOWS | WIRE_GET_LEASED, only_replies = either | WIRE_GET_HOT;
 	uint8_t key[] = {1, 'k'};
 	(void)state;
@@ -69,8 +69,8 @@ static void each_type_has_its_flags_and_no_others(void **state)
 		for (unsigned flags = 0; flags < 256; flags++) {
 			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
-			bool good = type >= WIRE_GET && type <= WIRE_PROVE && (flags & ~(unsigned)allowed[type]) == 0;
-			bool good_reply = good && type < WIRE_SESSION; /* the further types are not requests */
+			bool good = type >= WIRE_GET && type < WIRE_TYPES && (flags & ~(unsigned)allowed[type]) == 0;
+			bool good_reply = good && (type < WIRE_SESSION || type == WIRE_LEASES); /* others have none */
 			if (type == WIRE_PUT && flags & WIRE_PUT_COPY) {
 				good = good && flags & WIRE_PUT_FIRST;
 				r.put.born_ns = 1;
@@ -498,6 +498,10 @@ static void replies_keep_their_lengths(void **state)
 	r = (struct wire_reply){.type = WIRE_TENANTS, .tenants = {.count = WIRE_TENANTS_MAX, .tenants = zeros}};
 	assert_int_equal(add_reply(&r), 0);
 	r.tenants.count++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	r = (struct wire_reply){.type = WIRE_LEASES, .leases = {.count = WIRE_LEASES_MAX, .holders = zeros}};
+	assert_int_equal(add_reply(&r), 0);
+	r.leases.count++;
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
 	r = (struct wire_reply){.type = WIRE_CANCEL, .cancel = {.state = WIRE_CANCEL_DONE}};
 	assert_int_equal(add_reply(&r), 0);

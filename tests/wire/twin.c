@@ -21,7 +21,7 @@ static void assert_dest(const struct wire_dest *d, uint64_t length)
 
 void assert_request_limits(const struct wire_request *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_PROVE);
+	assert_true(r->type >= WIRE_GET && r->type < WIRE_TYPES);
 	if (r->type == WIRE_GET || r->type == WIRE_PUT || (r->type >= WIRE_DELETE && r->type <= WIRE_PIN)) {
 		assert_true(r->key.len >= 1 && r->key.len <= KV_KEY_MAX);
 		assert_inside(r->key.data, r->key.len, data, len);
@@ -93,7 +93,7 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 
 void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_TENANTS);
+	assert_true((r->type >= WIRE_GET && r->type <= WIRE_TENANTS) || r->type == WIRE_LEASES);
 	if (r->type == WIRE_TOMBS) {
 		assert_true(r->tombs.count <= WIRE_TOMBS_MAX);
 		assert_inside(r->tombs.tombs, (size_t)r->tombs.count * 16, data, len);
@@ -116,6 +116,16 @@ void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t
 			wire_tenant(r->tenants.tenants, i, &tenant);
 			assert_int_equal(strlen(tenant.name), r->tenants.tenants[192 * (size_t)i]);
 			assert_true(kv_space_check(tenant.name, strlen(tenant.name)));
+		}
+	}
+	if (r->type == WIRE_LEASES) {
+		assert_true(r->leases.count <= WIRE_LEASES_MAX);
+		assert_inside(r->leases.holders, (size_t)r->leases.count * 120, data, len);
+		for (uint32_t i = 0; i < r->leases.count; i++) {
+			struct wire_holder holder;
+			wire_holder(r->leases.holders, i, &holder);
+			assert_int_equal(strlen(holder.identity), r->leases.holders[120 * (size_t)i]);
+			assert_true(kv_space_check(holder.identity, strlen(holder.identity)));
 		}
 	}
 	if (r->type == WIRE_GET) {
