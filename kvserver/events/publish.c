@@ -240,14 +240,14 @@ int publish_start(struct kvs_server *s, struct kv_error *err)
 	int rc;
 	if (!s->opt.events_at)
 		return 0;
-	p = calloc(1, sizeof(*p));
+	p = calloc(1, sizeof(*p)); /* (more than a coroutine's stack) */
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory to publish events");
-	*p = (struct publisher){.server = s,
-				.transport = t,
-				.format = s->opt.events_at->format,
-				.space = s->opt.events_at->space,
-				.waiter = {.due = due}};
+	p->server = s;
+	p->transport = t;
+	p->format = s->opt.events_at->format;
+	p->space = s->opt.events_at->space;
+	p->waiter.due = due;
 	rc = t->open(s->opt.events_at, &p->sockets, err);
 	if (rc == 0) {
 		s->events.publisher = p;

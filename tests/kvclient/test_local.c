@@ -497,7 +497,7 @@ static void holders_are_known(void **state)
 	server_wait(shared, "local_leases", 0);
 	sum = held_by_us(shared, &holders);
 	assert_int_equal(holders, 0);
-	pool = test_pool(one, 2, 1);
+	pool = test_pool(one, 1, 2);
 	for (unsigned i = 0; i < N; i++) {
 		put(pool, KEY(i), LEN, i);
 		borrow(pool, KEY(i), LEN, i, &b[i]);
