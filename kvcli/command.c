@@ -424,10 +424,10 @@ static const struct command {
 	 "- is no limit. An identity that may read all namespaces sees all tenants, others see their own. --json "
 	 "prints one JSON object. Exit status 1: some server does not answer, or there are no tenants."},
 	{"leases", 0, 0, false, OF_JSON, "leases [--json]", leases_run,
-	 "Prints the clients that hold leases, which is memory that a server on their host cannot evict: the server, the "
-	 "client's id, identity and process (- is unknown, as in another container), its leases, their bytes, and the "
-	 "age of the oldest. Those that hold most come first. --json prints one JSON object. Exit status 1: some "
-	 "server does not answer."},
+	 "Prints the clients that hold leases. A server on their host cannot evict that memory. For each: the server, "
+	 "the client's id, identity and process (- is unknown, as in another container), its leases, their bytes, and "
+	 "the age of the oldest. The largest comes first. --json prints one JSON object. Exit status 1: some server "
+	 "does not answer."},
 	{"namespaces", 0, 0, false, OF_JSON, "namespaces [--json]", namespaces_run,
 	 "Prints the namespaces of all servers, added up: the generation, which each clear advances, values, memory, "
 	 "bytes on the tier, GETs, and how many of 100 GETs hit. Values that were cleared count until their memory is "
