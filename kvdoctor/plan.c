@@ -25,7 +25,10 @@ enum {
 	SERVER_FILES = 6,
 	RINGS_MAX = 64,
 	STACK_MAPPINGS = 2, /* of a coroutine: its stack, and the guard below it */
-	OTHER_MAPPINGS = 1000
+	OTHER_MAPPINGS = 1000,
+	SMALL_PAGE = 4 << 10,
+	HUGE_PAGE = 2 << 20,
+	PAGE_ENTRY = 8 /* bytes of a page table */
 };
 
 #define SERVER_LANDING    ((uint64_t)128 << 20) /* --landing-mb */
