@@ -136,6 +136,7 @@ static void a_right_allows_its_requests_and_no_others(void **state)
 		assert_int_equal(status_in(number, needs[i].type, "k"), WIRE_DENIED);
 		assert_int_equal(status_in(number, WIRE_STAT, NULL), WIRE_DENIED);
 		assert_int_equal(status_in(number, WIRE_TOMBS, NULL), WIRE_DENIED);
+		assert_int_equal(status_in(number, WIRE_LEASES, NULL), WIRE_DENIED);
 		assert_int_equal(status_in(number, WIRE_CLEAR, NULL), WIRE_DENIED);
 	}
 	for (unsigned i = KV_COUNT(needs); i-- > 0; number++) {
@@ -143,7 +144,7 @@ static void a_right_allows_its_requests_and_no_others(void **state)
 		assert_int_equal(status_in(number, needs[i].type, "k"), WIRE_OK);
 	}
 	assert_int_equal(get_in(A, "k"), WIRE_DELETED);
-	assert_true(rig_stat(WIRE_STAT_DENIED) == 15);
+	assert_true(rig_stat(WIRE_STAT_DENIED) == 18);
 }
 
 /* As if nobody had ever stored anything there, whatever its generation. */
