@@ -201,6 +201,15 @@ static bool can_write(int fd)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
 }
 
+/* The kernel drops the lock with the last reference. Whoever looks at this process or its child in /proc at that moment
+ * (ps, another test) has one as well, for a little longer. */
+static bool unread_soon(int fd, uint64_t generation)
+{
+	for (unsigned i = 0; i < 2000 && kv_kept_read(fd, generation); i++)
+		usleep(5000);
+	return !kv_kept_read(fd, generation);
+}
+
 static void check_reader(struct kv_area *area)
 {
 	struct kv_error err = {0};
@@ -221,7 +230,7 @@ static void check_reader(struct kv_area *area)
 	assert_false(kv_kept_read(area->fd, 3));
 	assert_true(kv_kept_read(area->fd, 4));
 	munmap(theirs, LEN);
-	assert_false(kv_kept_read(area->fd, 4));
+	assert_true(unread_soon(area->fd, 4));
 	kv_area_unmap(area);
 }
 
