@@ -53,10 +53,12 @@ static int text_write(const char *path, const char *text, size_t len, struct kv_
 	wrote = write(fd, text, len);
 	if (wrote != (ssize_t)len || fsync(fd) < 0)
 		rc = kv_fail(err, wrote >= 0 && wrote < (ssize_t)len ? -ENOSPC : -errno,
-			     "the key file %.200s cannot be written: %s", path,
+			     "the key file %.200s cannot be written: %s; free some room, or give another path", path,
 			     kv_strerror(wrote >= 0 && wrote < (ssize_t)len ? -ENOSPC : -errno));
 	if (close(fd) < 0 && rc == 0)
-		rc = kv_fail(err, -errno, "the key file %.200s cannot be written: %s", path, kv_strerror(-errno));
+		rc = kv_fail(err, -errno,
+			     "the key file %.200s cannot be written: %s; free some room, or give another path", path,
+			     kv_strerror(-errno));
 	if (rc)
 		unlink(path);
 	return rc;

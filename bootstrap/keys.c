@@ -75,8 +75,8 @@ static int keys_sort(struct boot_keys *k, const char *path, struct kv_error *err
 	qsort(k->sorted, k->count, sizeof(k->sorted[0]), by_identity); /* NOLINT: pointers, not secrets */
 	for (size_t i = 1; i < k->count; i++)
 		if (strcmp(k->sorted[i - 1]->identity, k->sorted[i]->identity) == 0)
-			return kv_fail(err, -KV_EINVAL, "%s has two keys for identity %s", path,
-				       k->sorted[i]->identity);
+			return kv_fail(err, -KV_EINVAL, "%s has two keys for identity %s: remove one of the two lines",
+				       path, k->sorted[i]->identity);
 	return 0;
 }
 

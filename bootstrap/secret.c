@@ -241,7 +241,7 @@ int secret_psks_parse(const char *text, size_t len, const char *source, struct s
 static int mode_check(const struct stat *st, const char *path, const char *what, off_t max, struct kv_error *err)
 {
 	if (!S_ISREG(st->st_mode))
-		return kv_fail(err, -KV_EINVAL, "%s %s is not a regular file", what, path);
+		return kv_fail(err, -KV_EINVAL, "%s %s is not a regular file: give the path of one", what, path);
 	if (st->st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH))
 		return kv_fail(err, -KV_EDENIED,
 			       "%s %s may be read or written by other users (mode %03o): run `chmod 600 %s`", what,
@@ -295,7 +295,8 @@ static int file_read(const char *path, const char *what, off_t max, struct secre
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
 		rc = -errno;
-		return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
+		return kv_fail(err, rc, "cannot open the %s %s: %s; give its path, and let this user read it", what,
+			       path, kv_strerror(rc));
 	}
 	if (fstat(fd, &st)) {
 		rc = -errno;

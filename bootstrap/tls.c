@@ -101,7 +101,7 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, siz
 		   SSL_SESSION **out_session)
 {
 	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-	(void)md;
+	(void)md; /* the only cipher suite has the only hash */
 	const struct secret_psk *own = secret_psks_own(&ctx->psks);
 	*out_id = (const unsigned char *)own->identity;
 	*out_id_len = strlen(own->identity);
@@ -143,6 +143,7 @@ static int openssl_fail(struct kv_error *err, int code, const char *what, const 
 	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "OpenSSL gives no reason");
 }
 
+/* Else OpenSSL asks on the terminal for the passphrase of an encrypted key. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	(void)buf, (void)size, (void)writing;
@@ -153,7 +154,9 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
 static int key_use(SSL_CTX *ssl_ctx, EVP_PKEY *key, const char *path, const char *cert_file, struct kv_error *err)
 {
 	if (X509_check_private_key(SSL_CTX_get0_certificate(ssl_ctx), key) != 1)
-		return kv_fail(err, -KV_EINVAL, "key file %s does not belong to certificate %s", path, cert_file);
+		return kv_fail(err, -KV_EINVAL,
+			       "key file %s does not belong to certificate %s: give the key that was made for it", path,
+			       cert_file);
 	return SSL_CTX_use_PrivateKey(ssl_ctx, key) == 1 ? 0
 							 : openssl_fail(err, -KV_EINVAL, "cannot use the key in", path);
 }

@@ -155,7 +155,8 @@ int64_t trust_expiry(const SSL *ssl)
 
 static int file_fail(struct kv_error *err, int rc, const char *what, const char *path)
 {
-	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
+	return kv_fail(err, rc, "cannot open the %s %s: %s; give its path, and let this user read it", what, path,
+		       kv_strerror(rc));
 }
 
 int trust_file_check(const char *path, const char *what, struct kv_error *err)
@@ -248,7 +249,7 @@ static int store_crls_add(const struct trust *t, X509_STORE *store, struct mark 
 	int rc = crl_file_check(t, out, err);
 	BIO *bio = rc == 0 ? BIO_new_file(t->crl_file, "re") : NULL;
 	if (rc == 0 && !bio)
-		rc = kv_fail(err, -KV_EINVAL, "cannot open the CRL file %s", t->crl_file);
+		rc = kv_fail(err, -KV_EINVAL, "cannot open the CRL file %s: let this user read it", t->crl_file);
 	if (rc == 0)
 		rc = crls_parse(t, bio, store, err);
 	BIO_free(bio);

@@ -89,6 +89,7 @@ static int refused(struct kc_node *n, const struct wire_refuse *r)
 	char text[sizeof(r->text)];
 	n->control.spent = true; /* it closes the connection */
 	kc_printable(text, sizeof(text), r->text);
+	/* A server that rebuilt its endpoints: calls wait for it. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
@@ -394,7 +395,10 @@ static int cluster_await(struct kc_node *n, uint64_t deadline_ns)
 	if (strcmp(n->cluster, ours) == 0 || (!n->cluster[0] && !wanted[0]) || overtaken(n))
 		return 0;
 	kc_votes_drop(&c->cluster.votes, n->index);
-	return kv_fail(&n->error, -KV_EINVAL, "it is of the cluster '%s', and this client of '%s'", n->cluster, ours);
+	return kv_fail(
+		&n->error, -KV_EINVAL,
+		"it is of the cluster '%s', and this client of '%s': give the client servers of one cluster, and its name",
+		n->cluster, ours);
 }
 
 static int view_ask_await(struct kc_node *n, uint64_t deadline_ns)

@@ -68,8 +68,11 @@ static int cluster_check(const struct kvs_server *s, const struct wire_hello *h,
 		return 0;
 	if (kv_node_id_check(h->cluster, NULL))
 		return kv_fail(err, -KV_EPROTO, "the name of the client's cluster is invalid");
-	return kv_fail(err, -KV_EINVAL, "the client belongs to the cluster '%s', and this server to %s%s%s", h->cluster,
-		       s->opt.cluster[0] ? "'" : "none (--cluster)", s->opt.cluster, s->opt.cluster[0] ? "'" : "");
+	return kv_fail(err, -KV_EINVAL,
+		       "the client belongs to the cluster '%s', and this server to %s%s%s: give the client "
+		       "servers of its cluster",
+		       h->cluster, s->opt.cluster[0] ? "'" : "none (--cluster)", s->opt.cluster,
+		       s->opt.cluster[0] ? "'" : "");
 }
 
 /* A client without a view would place keys by its own list: it would miss values here, and others the values it puts.
@@ -181,6 +184,7 @@ static int turn_await(struct conn *c)
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
 
+/* -KV_EBUSY: more than `most` attachments of the connection are still ending. */
 static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 {
 	while (c->ending > most && !conn_over(c) && co_park_await(deadline_ns) == 0)

@@ -58,11 +58,12 @@ static int take(struct kv_view *list, const char *text, struct kv_error *err)
 		return rc;
 	other = members_by_address(list, m.address);
 	if (other && strcmp(other->node_id, m.node_id) != 0)
-		return kv_fail(err, -KV_EINVAL, "members %s and %s have an address in common: %s", other->node_id,
-			       m.node_id, m.address);
+		return kv_fail(err, -KV_EINVAL,
+			       "members %s and %s have an address in common: %s; give it to one of them",
+			       other->node_id, m.node_id, m.address);
 	rc = kv_view_add(list, &m);
 	if (rc == -KV_EEXIST)
-		return kv_fail(err, -KV_EINVAL, "member %s is listed twice", m.node_id);
+		return kv_fail(err, -KV_EINVAL, "member %s is listed twice: remove one", m.node_id);
 	if (rc)
 		return kv_fail(err, rc, "%s", rc == -KV_ELIMIT ? "more than 1024 members" : "no memory for members");
 	return 0;

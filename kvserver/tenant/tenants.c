@@ -349,8 +349,10 @@ int tenants_fit(const struct tenants *t, uint64_t memory_bytes, unsigned shards,
 	}
 	if (shares <= memory_bytes)
 		return 0;
-	return kv_fail(err, -KV_EINVAL, "the tenants' memory_share is %s together, and --memory-mb is %s",
-		       kv_size_format(shares, all, sizeof(all)), kv_size_format(memory_bytes, memory, sizeof(memory)));
+	return kv_fail(
+		err, -KV_EINVAL,
+		"the tenants' memory_share is %s together, and --memory-mb is %s: lower the one or raise the other",
+		kv_size_format(shares, all, sizeof(all)), kv_size_format(memory_bytes, memory, sizeof(memory)));
 }
 
 /* ---- look-ups ---- */
