@@ -137,6 +137,7 @@ size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, co
 			       (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ", LINE_CAP, line,
 			       kv_event_text(event, fields));
 	n = KV_MIN(n + (size_t)KV_MAX(len, 0), cap - 1);
+	/* Also behind a line whose end did not fit. */
 	buf[n - 1] = '\n';
 	return n;
 }

@@ -234,6 +234,7 @@ static error_t on_key(int key, char *arg, struct argp_state *state)
 	if (key == ARGP_KEY_ARG) {
 		p->rc = arg_take(p, arg);
 	} else if (key == ARGP_KEY_ERROR) {
+		/* argp calls this also after our own failures. */
 		if (p->rc == 0)
 			p->rc = bad_option(p, state->argc, state->argv, state->next);
 	} else if (key == p->help_key) {

@@ -418,7 +418,7 @@ void boot_shutdown(struct boot_conn *conn)
 	if (conn->shut)
 		return;
 	conn->shut = true;
-	conn->stream->ops->shutdown(conn->stream);
+	conn->stream->ops->shutdown(conn->stream); /* the current writer fails, and wakes the next */
 }
 
 void boot_close(struct boot_conn **conn)

@@ -6,8 +6,9 @@
  * TLS the token is readable on the control connection; then tags only keep out attackers who have just the fabric.
  *
  * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session),
- * the first 16 bytes. The nonce contains the link (base/seal.c). Further sessions send in the frames of their
- * connection and have no keys. */
+ * the first 16 bytes. One key per shard, since only its thread may use it; none per link, since OpenSSL's contexts are
+ * large. The nonce contains the link (base/seal.c). Further sessions send in the frames of their connection and have no
+ * keys. */
 #include <string.h>
 
 #include "bootstrap/conn.h"

@@ -59,6 +59,7 @@ static void queue_add(struct gate_queue *q, struct waiter *w)
 		kv_list_add_tail(&q->waiting, &w->node);
 		return;
 	}
+	/* The last comer's tag is higher, so both searches end. */
 	if (w->tag < tag_of(first) || w->tag - tag_of(first) < tag_of(last) - w->tag) {
 		while (tag_of(first) <= w->tag)
 			first = first->next;

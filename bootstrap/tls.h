@@ -15,10 +15,10 @@ struct gate;
 
 struct tls_settings {
 	bool server;
-	struct secret_psks *psks; /* at least one; or NULL: certificates. Moved */
-	const char *cert_file, *key_file, *ca_file;
-	const char *crl_file;    /* NULL: no revocation */
-	bool crl_kept;           /* another thread makes new contexts for changed lists */
+	struct secret_psks *psks;                   /* at least one; or NULL: certificates. Moved */
+	const char *cert_file, *key_file, *ca_file; /* all three, unless psks is set */
+	const char *crl_file;                       /* NULL: no revocation */
+	bool crl_kept;                              /* another thread makes new contexts for changed lists */
 	const char *server_name; /* client with certificates: expected instead of the dialled name; or NULL. Copied */
 	struct gate *gate;       /* of a server's computations; outlives the context */
 	const struct kv_log *log;

@@ -5,9 +5,10 @@
  * removed peers. A rebuild makes all handles void (addrs_void); an entry with operations that ended in it is freed with
  * the last of them.
  *
- * Some providers keep a broken connection (fab_caps.breaks_stay), and only new endpoints help. Servers ignore such
- * breaks (te_options.peers_heal). While another peer is well, the rebuild waits until the lost address is needed: by a
- * newly opened peer, or by one that still has it after TE_HEAL_NS. */
+ * Some providers keep a broken connection (fab_caps.breaks_stay), and only new endpoints help. One flushed operation is
+ * no proof (the peer may have closed in good order), a second is. Servers ignore such breaks (te_options.peers_heal).
+ * While another peer is well, the rebuild waits until the lost address is needed: by a newly opened peer, or by one
+ * that still has it after TE_HEAL_NS. */
 #include <errno.h>
 #include <stdlib.h>
 

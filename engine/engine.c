@@ -43,6 +43,7 @@ static void fork_ends(void)
 	pthread_mutex_unlock(&setup_lock);
 }
 
+/* A failure is no error: only a child that opens an engine could suffer. */
 static void fork_watch(void)
 {
 	(void)pthread_atfork(fork_begins, fork_ends, fork_ends);
@@ -80,6 +81,7 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	return 0;
 }
 
+/* *saved: the thread's memory policy; the caller restores it when the engine is open. */
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
 		      struct kv_numa_saved *saved, struct kv_error *err)
 {

@@ -51,9 +51,9 @@ struct te_options {
 	uint32_t link_ops;    /* operations always allowed in flight per link; 0: 4 (shm: 16) */
 	/* More than link_ops are allowed while fewer bytes than this are in flight; 0: 1 MiB (shm: 4 MiB). */
 	uint32_t link_bytes;
-	uint32_t tx_depth, cq_depth;
-	bool peers_heal;        /* verbs, for servers: peers replace broken connections */
-	bool reads_at_own_risk; /* post reads even where te_info.read_unsafe: for tests that break no connection */
+	uint32_t tx_depth, cq_depth; /* queue depths of a rail; 0: modest defaults */
+	bool peers_heal;             /* verbs, for servers: peers replace broken connections */
+	bool reads_at_own_risk;      /* post reads even where te_info.read_unsafe: for tests that break no connection */
 	enum te_door door;
 	bool near;           /* with several NUMA nodes, engine and provider allocate on the node of the NICs */
 	uint64_t part_bytes; /* default of part_bytes; 0: 1 GiB, more for very large regions */
@@ -133,7 +133,7 @@ struct te_info {
 	bool near;        /* memory is allocated there (te_options.near, and the machine has several nodes) */
 	int node_error;   /* -errno: the kernel refuses placement (containers); first touch decides */
 	bool pins_memory; /* registered memory is locked for a NIC */
-	bool wait_fd;
+	bool wait_fd;     /* every CQ has a descriptor to wait for */
 	uint32_t eager_bytes, chunk_bytes;
 	/* The smallest of any rail. A rebuild may change these and imm_room. */
 	uint32_t tx_depth, rx_depth, cq_depth;
@@ -173,7 +173,7 @@ struct te_stats {
 	uint64_t rail_failures; /* failures of a rail by itself; each causes a reset */
 	uint64_t inflight, queued, msg_exhausted;
 	uint64_t local_sends, local_receives; /* messages through channels of local peers */
-	uint64_t local_lies;
+	uint64_t local_lies;                  /* local peers that wrote nonsense to their channels */
 	/* Connections to our ports, admitted and refused by reason (docs/reference/counters.md). */
 	uint64_t door_let_in, door_strangers, door_claims, door_twice, door_silent, door_full, door_aliens;
 };
@@ -243,6 +243,7 @@ void te_local_set(struct te *te, const struct sockaddr_storage *local);
 /* te_reset_due -- whether te_handlers.reset is still to run. */
 bool te_reset_due(const struct te *te);
 
+/* te_peer_links -- how many links it has: link numbers are below that. */
 unsigned te_peer_links(const struct te_peer *peer);
 /* te_peer_address -- the IP address of the peer's rail behind this link, for log messages. False: none. */
 bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_storage *out);

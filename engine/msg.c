@@ -195,7 +195,7 @@ void te_msg_send(struct te *te, struct te_peer *peer, unsigned link, struct te_m
 	enum post p = link_direct_msg(l) && possible ? msg_post(l, m) : POST_NOTHING;
 	if (KV_LIKELY(p == POST_DONE))
 		return;
-	peer_hold(peer);
+	peer_hold(peer); /* until its `sent` ran or it is posted */
 	if (p == POST_FAILED || peer->closed || te->closing || !possible) {
 		int status = p == POST_FAILED ? -KV_EPROVIDER : -KV_ECLOSED;
 		notify(te, m, possible ? status : -KV_EINVAL);

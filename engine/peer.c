@@ -21,6 +21,7 @@ static void addresses_put(struct te_peer *peer, struct addr **addrs)
 			addr_put(addrs[i]);
 }
 
+/* All of them, or none. */
 static int addresses_get(struct te_peer *peer, const struct te_address *addrs, struct addr **out, struct kv_error *err)
 {
 	for (unsigned i = 0; i < peer->nlinks; i++)
@@ -224,7 +225,7 @@ void te_peer_close(struct te_peer **peer_ref)
 		return;
 	*peer_ref = NULL;
 	if (peer->closed)
-		return;
+		return; /* by te_close, whose callbacks may close it again */
 	peer->closed = true;
 	peer_fail_queued(peer, -KV_ECLOSED);
 	peer_void(peer);

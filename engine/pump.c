@@ -107,7 +107,7 @@ static void pump_rail(struct rail *r)
 			link_stall(l);
 			break;
 		case POST_NO_CREDIT:
-			return;
+			return; /* messages stand at the head: none waits behind this one */
 		}
 	}
 }

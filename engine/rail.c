@@ -283,6 +283,7 @@ void rail_receives_post(struct rail *r)
 	r->recv.failures = 0;
 	for (uint32_t i = 0; i < r->recv.count; i++) {
 		r->recv.set[i].state = OP_IDLE;
+		/* A small or shrunken queue has no room for the last receives. */
 		if (i < n && !r->recv.set[i].in_handler)
 			rail_receive_post(r, &r->recv.set[i]);
 	}

@@ -63,6 +63,7 @@ static int table_make(struct te_region *region, struct kv_error *err)
 	return region->mrs ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the %u parts of a region", region->parts);
 }
 
+/* Until this time, one part at least. True: some are left. */
 static bool parts_close(struct te_region *region, uint64_t until)
 {
 	size_t all = (size_t)region->te->nrails * region->parts;
@@ -263,6 +264,7 @@ static int part_step(struct te_region *region, bool at_work)
 	return 0;
 }
 
+/* at_work: the engine turns between the steps. */
 static int step(struct te_region *region, bool at_work, struct kv_error *err)
 {
 	struct te *te = region->te;
@@ -341,6 +343,7 @@ static int rails_open(struct te_region *region, struct rail_job *job, unsigned *
 	return *out_failed < n ? job[*out_failed].rc : 0;
 }
 
+/* On failure the region is closed. */
 static int region_open_at_once(struct te_region *region, struct kv_error *err)
 {
 	struct rail_job *job = calloc(region->te->nrails, sizeof(*job));

@@ -130,6 +130,7 @@ void te_info(const struct te *te, struct te_info *out)
 	out->read_unsafe = te->rules.read_unsafe;
 	out->reads_refused = te->rules.reads_refused;
 	out->peer_fence = cut_able(te);
+	/* Twice: endpoints may be abandoned a second time (fence.c). */
 	for (unsigned i = 0; i < te->nrails; i++)
 		out->limbo_max_ns = KV_MAX(out->limbo_max_ns, 2 * fab_caps(te->rails[i].fab)->close_max_ns);
 	out->msg_memory_bytes = te->msgs.bytes;

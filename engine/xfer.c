@@ -143,6 +143,7 @@ static void end(struct te_xfer *x)
 	peer_release(peer);
 }
 
+/* Only where callbacks may run. */
 static void settle(struct te_xfer *x)
 {
 	unnotify(x);

@@ -43,6 +43,7 @@ static const char *system_name(long magic)
 	return "another";
 }
 
+/* The kernel counts sectors of 512 bytes on every device. */
 static int device_look(const char *path, dev_t number, struct kv_disk *out, struct kv_error *err)
 {
 	char line[32];

@@ -28,22 +28,22 @@ struct kv_host {
 	uint64_t files_open, files_soft, files_hard; /* open files of this process, RLIMIT_NOFILE */
 	uint64_t memlock_soft, memlock_hard;         /* RLIMIT_MEMLOCK, bytes */
 	uint64_t locked_bytes;                       /* locked or pinned by this process (VmLck, VmPin) */
-	bool locks_freely;
-	bool raises_limits;                      /* CAP_SYS_RESOURCE: may raise hard limits */
-	bool administers;                        /* CAP_SYS_ADMIN */
-	uint64_t address_soft, address_used;     /* RLIMIT_AS, and its used part (VmSize), bytes */
-	uint64_t threads_soft, threads_group;    /* RLIMIT_NPROC; threads left in the pids cgroups */
-	uint64_t threads_used;                   /* threads of this user, for RLIMIT_NPROC: kv_host_threads_count */
-	uint64_t memory_total, memory_available; /* of the machine, bytes */
-	uint64_t memory_group;
-	uint64_t cpus_group;
-	unsigned cpus;                /* CPUs of this process */
-	uint64_t shm_total, shm_free; /* of /dev/shm, bytes; KV_UNKNOWN: none */
-	struct kv_hugepool huge[2];   /* 1 GiB, 2 MiB */
-	uint64_t maps_max;            /* vm.max_map_count */
-	int ptrace_scope;             /* Yama's; -1: no Yama, as 0 */
-	int uring_disabled;           /* kernel.io_uring_disabled; -1: no such switch */
-	int seccomp;                  /* 0 none, 1 strict, 2 filtered; -1 unknown */
+	bool locks_freely;                           /* CAP_IPC_LOCK: no RLIMIT_MEMLOCK */
+	bool raises_limits;                          /* CAP_SYS_RESOURCE: may raise hard limits */
+	bool administers;                            /* CAP_SYS_ADMIN */
+	uint64_t address_soft, address_used;         /* RLIMIT_AS, and its used part (VmSize), bytes */
+	uint64_t threads_soft, threads_group;        /* RLIMIT_NPROC; threads left in the pids cgroups */
+	uint64_t threads_used;                       /* threads of this user, for RLIMIT_NPROC: kv_host_threads_count */
+	uint64_t memory_total, memory_available;     /* of the machine, bytes */
+	uint64_t memory_group;                       /* bytes left in the memory cgroups */
+	uint64_t cpus_group;                         /* CPU quota in CPUs, rounded up */
+	unsigned cpus;                               /* CPUs of this process */
+	uint64_t shm_total, shm_free;                /* of /dev/shm, bytes; KV_UNKNOWN: none */
+	struct kv_hugepool huge[2];                  /* 1 GiB, 2 MiB */
+	uint64_t maps_max;                           /* vm.max_map_count */
+	int ptrace_scope;                            /* Yama's; -1: no Yama, as 0 */
+	int uring_disabled;                          /* kernel.io_uring_disabled; -1: no such switch */
+	int seccomp;                                 /* 0 none, 1 strict, 2 filtered; -1 unknown */
 	enum kv_container container;
 	bool root;                   /* effective user 0 */
 	bool mapped_users;           /* in a user namespace (rootless container): root is an ordinary user outside */

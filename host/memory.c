@@ -7,7 +7,8 @@
  * kernels (gVisor) ignore MAP_HUGETLB.
  *
  * An area may have pages of all sizes, the largest first. The pieces are mapped side by side into a gap with
- * MAP_FIXED_NOREPLACE; if another thread takes the gap, another is tried. */
+ * MAP_FIXED_NOREPLACE; if another thread takes the gap, another is tried. (MAP_FIXED over a reservation could take the
+ * place of a thread of the host.) */
 #include "host/memory.h"
 
 #include <errno.h>

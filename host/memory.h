@@ -58,7 +58,7 @@ int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, str
  * threads: kv_memory_populate would make small ones. 0, -KV_ENOTSUP, -KV_ENOMEM. */
 void kv_area_ready(const struct kv_area *area, uint64_t offset, uint64_t len_bytes);
 int kv_area_populate(const struct kv_area *area, unsigned *out_threads);
-void kv_area_unmap(struct kv_area *area);
+void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
 
 /* ---- memory between processes ---- */
 

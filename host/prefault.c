@@ -142,6 +142,7 @@ static void *prefault_thread(void *arg)
 	return NULL;
 }
 
+/* Without the host's signals. 0 or an errno. */
 static int thread_start(struct kv_prefault *p)
 {
 	pthread_attr_t attr;

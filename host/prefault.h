@@ -22,9 +22,9 @@ struct kv_prefault_area {
 };
 
 struct kv_prefault_state {
-	uint64_t total_bytes, done_bytes;
-	bool ended; /* all is done, or `status` says why not */
-	int status; /* 0, or the kernel's -errno (-ENOMEM: no pages) */
+	uint64_t total_bytes, done_bytes; /* done: from the low end of each area */
+	bool ended;                       /* all is done, or `status` says why not */
+	int status;                       /* 0, or the kernel's -errno (-ENOMEM: no pages) */
 };
 
 /* kv_prefault_start -- make the pages of `count` areas, in its own thread.

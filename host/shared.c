@@ -4,8 +4,9 @@
  * The size is sealed, because a shorter file would raise SIGBUS in all who map it. An area for readers is also sealed
  * against writers (F_SEAL_FUTURE_WRITE): only mappings made before the seal are writable, and these are ours.
  *
- * Invariant, as in memory.c: an area never gives SIGBUS. With strict accounting (vm.overcommit_memory 2) the kernel
- * accounts for a page of a memfd at its first touch, and a refusal is SIGBUS: such a machine gets no shared area.
+ * Invariant, as in memory.c: an area never gives SIGBUS. Pages of a hugetlb pool are touched at once, and nobody else
+ * can punch holes into them. With strict accounting (vm.overcommit_memory 2) the kernel accounts for a page of a memfd
+ * at its first touch, and a refusal is SIGBUS: such a machine gets no shared area.
  *
  * A memfd has pages of one size: of a pool if all fit there, else ordinary ones. Distributions disable transparent huge
  * pages of shared memory, but MADV_COLLAPSE (Linux 6.1) makes them on request: kv_area_ready. */

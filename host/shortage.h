@@ -15,16 +15,16 @@
 
 struct kv_need {
 	uint64_t endpoints, qps, cqs, mrs; /* of a device */
-	uint64_t cq_entries;
-	uint64_t cq_entries_per_peer; /* verbs: each peer's part; else 0 */
-	uint64_t registered_bytes;
-	uint64_t pages;             /* of registered memory: page table entries of the device */
-	uint64_t part_bytes;        /* the largest registration */
-	uint64_t pinned_bytes;      /* locked: registered_bytes and the provider's buffers */
-	uint64_t memory_bytes;      /* memory of the machine */
-	uint64_t memory_soon_bytes; /* of it, touched soon after the start; 0: all */
-	uint64_t address_bytes;
-	uint64_t huge_bytes; /* of memory_bytes, preferably in hugetlb pages */
+	uint64_t cq_entries;               /* of the largest completion queue */
+	uint64_t cq_entries_per_peer;      /* verbs: each peer's part; else 0 */
+	uint64_t registered_bytes;         /* by us: regions and messages */
+	uint64_t pages;                    /* of registered memory: page table entries of the device */
+	uint64_t part_bytes;               /* the largest registration */
+	uint64_t pinned_bytes;             /* locked: registered_bytes and the provider's buffers */
+	uint64_t memory_bytes;             /* memory of the machine */
+	uint64_t memory_soon_bytes;        /* of it, touched soon after the start; 0: all */
+	uint64_t address_bytes;            /* of the process's address space */
+	uint64_t huge_bytes;               /* of memory_bytes, preferably in hugetlb pages */
 	uint64_t files, threads, shm_bytes;
 	uint64_t shm_free_bytes; /* free in /dev/shm as well: libfabric checks it before an endpoint opens */
 	uint64_t mappings;       /* of a process; 0: not counted */
@@ -43,7 +43,7 @@ struct kv_device_limits {
 	uint64_t qps, qps_used, cqs, cqs_used, mrs, mrs_used; /* used: by all processes */
 	uint64_t cq_entries, mr_bytes;
 	uint64_t pages; /* page table entries, as users of such NICs report; no device does */
-	int link;
+	int link;       /* 1: a port is up; 0: none; -1: unknown */
 };
 void kv_device_limits_unknown(struct kv_device_limits *limits); /* all fields to "unknown" */
 

@@ -638,7 +638,7 @@ static int prepare(struct bench *b, struct bench_options *own, struct outputs **
 
 int bench_run(const struct bench_options *options)
 {
-	static struct bench b;
+	static struct bench b; /* results hold histograms: too large for a stack that others might shrink */
 	struct bench_options own = *options;
 	struct outputs *files = NULL;
 	struct kv_error err = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* history.c -- the file of the prompt's lines. A line is appended when it is entered, so two prompts at a time both
- * keep theirs.
+ * keep theirs; libedit would write the whole file at the end.
  *
  * Values may be secrets. The file keeps only lines certain to have none: those that begin with the plain name of a
  * command, and hold no value of a put. */

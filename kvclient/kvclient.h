@@ -97,10 +97,10 @@ KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigne
  * 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a blocking call counts from
  * its start, even while its loop is busy.
  *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped, from the moment
- * the client asks. If the server does not confirm and could still write to the caller's memory, the call fences it
- * before it returns, so no late write can land there. On tcp with a doorkeeper the fence disconnects that server alone.
- * Elsewhere it rebuilds the client's endpoint: some ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds
- * if a host died.
+ * the client asks; a late loop adds its delay. If the server does not confirm and could still write to the caller's
+ * memory, the call fences it before it returns, so no late write can land there. On tcp with a doorkeeper the fence
+ * disconnects that server alone. Elsewhere it rebuilds the client's endpoint: some ms, up to 100 ms on tcp with large
+ * rxm buffers, and on EFA seconds if a host died.
  *   No deadline bounds two delays: a worker that occupies its loop's thread, and a provider that pins memory, opens an
  * endpoint, or on shm spins for a killed or stopped peer (docs/internals/providers.md). A call without a timeout names
  * its bound below.
@@ -344,8 +344,8 @@ KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
 /* kvc_queue_close -- cancel all ids in progress, wait until no memory of the caller is used any more, and free the
  * queue.
  *
- * Unreaped ids are dropped: their items have their results, and no completion comes. A queue may be closed after its
- * pool, but not while another thread closes the pool.
+ * Unreaped ids are dropped: their items have their results, and no completion comes. To drop none, reap first until
+ * nothing is left. A queue may be closed after its pool, but not while another thread closes the pool.
  * Blocks: by the grace, and a fence, as after kvc_cancel. Thread: host; no other thread may be in a call on the queue,
  * or begin one.
  * Owner: *queue becomes NULL, and may be NULL already.
@@ -359,6 +359,7 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  *
  * GET and PUT do as kvc_get_batch and kvc_put_batch. EXISTS and DELETE use only the items' keys. An item's result is 1
  * or 0 for EXISTS, 0 for DELETE, or a code. The prefix of EXISTS is the leading run of results 1.
+ * Items of a slow server hold up no items of another.
  * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
  * ends at once.
  * tag: comes back in the completion.
@@ -442,7 +443,7 @@ struct kvc_call {
 
 /* The phases of a call, in nanoseconds; docs/reference/counters.md explains each one, and when it is long. They add up
  * to total_ns (post_ns is contained in server_ns). Of a call with several requests they are those of the longest
- * request. */
+ * request. The clock is the client's; the server's phases are durations from its reply. */
 struct kvc_phases {
 	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
@@ -653,7 +654,8 @@ struct kvc_options {
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	/* 2 s; 20 ms to 1 hour. A server that does not answer for this long is down, but never earlier than two of its
-	 * heartbeats (kv-server --heartbeat-ms, 500). */
+	 * heartbeats (kv-server --heartbeat-ms, 500). While no call waits for it, a server of many clients may be
+	 * silent for up to 10 s. */
 	uint64_t peer_timeout_ns;
 	/* Log each call that takes this long or longer, with its phases: at level warn, ten lines a second per client
 	 * (docs/reference/counters.md). 0: none. */
@@ -674,9 +676,10 @@ struct kvc_options {
 	 * when it changes. An expired list refuses every server. NULL: revocation is not checked. */
 	const char *crl_file;
 	/* Called when a pin is lost: its connection ended and it could not be set again, or it could not follow its key
-	 * to another server. To keep the value, store and pin it again. The function runs on the client's loop: it must
-	 * return at once and make no call of the library. The key is valid until it returns. session: the pin's
-	 * session; NULL: the client's own. The counter pins_lost and the log report the loss in any case. */
+	 * to another server: the value is gone, that server has no room, or five attempts to copy it have failed within
+	 * settle_ns. To keep the value, store and pin it again. The function runs on the client's loop: it must return
+	 * at once and make no call of the library. The key is valid until it returns. session: the pin's session; NULL:
+	 * the client's own. The counter pins_lost and the log report the loss in any case. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;
@@ -732,7 +735,8 @@ struct kvc_options {
  * and return the code of one that refuses or does not answer: the value may still be there. If GET finds a value there,
  * the client copies it in the background to the key's present server, with its remaining time to live, unless it is
  * longer than half of the receive buffer. The same retry helps a joining server, or one restarted less than settle_ns
- * ago. The list counts as the view before the first one, if it placed keys. Without a view the list alone counts.
+ * ago. If the list placed keys before the first view came, it counts as the view before that one. Without a view the
+ * list alone counts. Clients with different views miss each other's values, and never read wrong bytes.
  *
  * Two copies. With KVC_TWO_COPIES the first two servers in the key's order, without those down or draining, keep the
  * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
@@ -840,8 +844,8 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * sees a value when the call has returned. Do not shorten a file: access behind its end raises SIGBUS, as does a full
  * /dev/shm. A pool has at most 256 registrations. They may adjoin. A value that crosses registrations is copied.
  * Blocks: until all connected servers have answered, within the pool's timeout for all of them, plus the time to pin
- * the pages: with NICs 0.1 to 1 s per GiB. A server without an answer by then is reconnected, and informed then. A
- * failure is undone, which takes the grace.
+ * the pages: with NICs 0.1 to 1 s per GiB. A server without an answer by then is reconnected, and informed then. The
+ * clients continue to work. A failure is undone, which takes the grace.
  * Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
@@ -908,8 +912,8 @@ enum {
  *
  * After 0 no GET, EXISTS, copy or pin finds a value whose PUT had begun before this call. A PUT in progress, of any
  * client, returns 0 and its value is dropped, unless the PUT began after the clear. So does a PUT that began before,
- * but reaches its server later. A client that learns of the clear by such a PUT knows its time to a round trip: a PUT
- * that began so soon after the clear may be dropped, too.
+ * but reaches its server later. A client that learns of the clear by such a PUT knows the time of the clear only to
+ * within a round trip: a PUT that it begins within that time after the clear may be dropped as well.
  *   Every server of the cluster must confirm. If one does not, the call returns its code, and the others have cleared;
  * call again until it returns 0. A server that is down might be reachable for other clients, with its values, so the
  * call does not succeed without it; once the server has left the view, it counts no more. A name that nobody has used
@@ -1157,8 +1161,8 @@ struct kvc_events;
 /* kvc_events_open_await -- begin to follow the servers of a client. A client has one follower at a time. It needs 64
  * KiB for each server.
  *
- * Parks: no. Thread: worker. Owner: options are copied. *out is the caller's until kvc_events_close; what is still open
- * ends with the pool, and must not be used afterwards.
+ * Parks: no. Thread: worker. Owner: options are copied. *out is the caller's until kvc_events_close; a follower still
+ * open ends with the pool, and must not be used afterwards.
  * Errors:
  *   -KV_EBUSY      the client has a follower */
 KVC_API int kvc_events_open_await(struct kvc_client *client, const struct kvc_events_options *options,
@@ -1169,7 +1173,7 @@ KVC_API int kvc_events_open_await(struct kvc_client *client, const struct kvc_ev
  *
  * timeout_ns: how long to wait for the first one; 0: not at all. Parks: until there is one, by the timeout. Thread:
  * worker of the follower's client, one at a time.
- * Owner: out is the caller's; what its pointers point to stays until the next call on the follower.
+ * Owner: out is the caller's; the memory behind its pointers is valid until the next call on the follower.
  * Returns how many were written; 0: none came in time.
  * Errors:
  *   -KV_EBUSY      another thread or worker is in a call on the follower */
@@ -1285,7 +1289,7 @@ enum kvc_op {
 /* kvc_opname -- the name of an operation, as "GET"; "?" if there is no such. The string is static. Thread: any. */
 KVC_API const char *kvc_opname(enum kvc_op op);
 
-/* Columns of kvc_counters.results: column 0 counts successes, column i the code -(1000 + i) (KV_ETIMEOUT is 1), and the
+/* Columns of kvc_counters.results: column 0 counts successes, column i the code -(1000 + i) (1: -KV_ETIMEOUT), and the
  * last one all other codes. */
 enum { KVC_RESULT_OTHER = 31, KVC_RESULTS };
 /* kvc_result_code -- the code that a column counts; 0 for the first and for the last one. Thread: any. */
@@ -1428,7 +1432,8 @@ enum kvc_put_way {
  * that the view has at another address (the list has a host's name) is that member, under the name in the list, also
  * for calls about a server.
  *
- * It asks no server: it waits only for its turn on the client's loop.
+ * It asks no server: it waits only for its turn on the client's loop, some microseconds unless a worker or the
+ * provider occupies that loop's thread.
  * Blocks: until the loop has answered, by the pool's timeout, and 5 s at most; not for a worker of that loop. Thread:
  * host, or such a worker.
  * kvc_server_info_within -- the same; blocks for wait_ns at most if that is shorter. For the text of an error, which
@@ -1460,7 +1465,7 @@ struct kvc_rail_info {
 	bool out;                  /* it is not used for now: another rail stands in for it, and it is tried again */
 };
 
-/* kvc_rail_info -- like kvc_server_info, but of rail `rail` of client `client`. */
+/* kvc_rail_info -- like kvc_server_info, but of rail `rail` of client `client`, which has kvc_info.rails of them. */
 KVC_API int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out);
 
 /* kvc_version -- the library's version, as "0.1.0". The string is static. Thread: any. */

@@ -352,7 +352,7 @@ bool handover_finish(struct handover *h)
 	struct message in;
 	pthread_join(h->thread, NULL);
 	h->joined = true;
-	unlisten(h);
+	unlisten(h); /* the successor has the path from now on */
 	handover_step("index");
 	if (kind_send(h->taker, DONE))
 		return false;

@@ -545,6 +545,7 @@ static void on_members_ready(void *arg)
 	pthread_kill(r->main, VIEW_SIGNAL);
 }
 
+/* A view without members is no use to clients: they keep theirs. */
 static int on_view(void *arg, const struct kv_view *view)
 {
 	const struct run *r = arg;

@@ -10,7 +10,8 @@
  * reader stores `awaits`, then loads the header. All four are seq_cst, so one sees the other's store. Whoever swaps
  * `awaits` to 0 rings. `taken` and a writer that awaits room agree likewise.
  *
- * The bell is a pair of sockets, which shows the end of the other side as well.
+ * The bell is a pair of sockets, which shows the end of the other side as well. An eventfd has one set of flags for all
+ * processes: a client that cleared O_NONBLOCK could block the server's thread.
  *
  * The other side may store any value anywhere at any time: indexes are checked, headers read once, bytes copied. */
 #include <errno.h>

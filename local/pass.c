@@ -7,7 +7,8 @@
  *   local_ready_send_await    --->   local_ready_await: the client reads its channels, so the server may write to them
  *   ... both keep the socket open while leases are out; its end is the end of all leases (local_end_await)
  *
- * Invariant: a received descriptor is either in *out or closed.
+ * Invariant: a received descriptor is either in *out or closed. The room for descriptors is exact, so the kernel closes
+ * those beyond it.
  *
  * A path is removed before its socket is closed: while we listen, no other server replaces it. Nor between bind and
  * listen: both happen under a lock of the path's folder, as the look for a stale socket. */

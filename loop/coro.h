@@ -10,7 +10,7 @@ struct co_sched {
 	struct kv_list ready; /* co.node, in order of execution */
 	struct kv_list all;   /* co.live */
 	struct co *running;
-	void *host;
+	void *host; /* the loop's context while a coroutine runs */
 	struct stack_pool stacks;
 	uint32_t count, peak;
 	/* For the sanitizers: the loop's own stack and fiber. */

@@ -34,7 +34,7 @@ struct loop {
 	bool strange; /* logged: a thread turns the loop without owning it */
 	_Atomic uint64_t turns;
 	atomic_bool stop;
-	atomic_bool turning;
+	atomic_bool turning; /* refuses a second turn at the same time */
 };
 
 /* current_at -- this thread's pointer to its current loop. Only for a turn, which sets and restores it: a turn stays on

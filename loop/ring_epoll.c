@@ -9,7 +9,8 @@
  * event with another number than the order's is of an earlier one, or of a file that a fork keeps alive, and is
  * dropped. Without requests a descriptor has no state here: its owner may close(2) it.
  *
- * Sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are checked with poll(2) first. */
+ * Sockets get MSG_DONTWAIT, or become non-blocking to connect or listen; others are checked with poll(2) first. fork()
+ * does not inherit the struct's pages: a child that turned our loop crashes instead of taking events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -5,7 +5,8 @@
  * forbidden, and opened in steps of STACK_OPEN_STEP slots. A slot gets its guard at its first use: MADV_GUARD_INSTALL
  * (Linux 6.13) marks the page table; mprotect, the fallback, splits the mapping (vm.max_map_count).
  *
- * A returned stack keeps its pages while fewer than STACK_HOT_MAX do; otherwise they are freed at once. */
+ * A returned stack keeps its pages while fewer than STACK_HOT_MAX do; otherwise they are freed at once. The list of
+ * idle slots lies outside of the stacks, since a link inside would touch a page each. */
 #include "loop/stack.h"
 
 #include <errno.h>

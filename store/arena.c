@@ -101,6 +101,7 @@ static struct arena_block *find_hole(struct arena *a, uint64_t size)
 	return find_above(a, c);
 }
 
+/* The block is in no list. Returns the second part, or NULL. */
 static struct arena_block *split(struct arena *a, struct arena_block *b, uint64_t size)
 {
 	struct arena_block *tail = slab_get(&a->blocks);

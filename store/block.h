@@ -23,8 +23,8 @@ struct block {
 	struct kv_list pins;             /* struct pin; then the policy does not have the block */
 	uint32_t mark : 32 - SPACE_BITS; /* the last walk that counted it (kvserver: quarantine.c) */
 	uint32_t space : SPACE_BITS;     /* its namespace (spaces.at) */
-	uint32_t refs : 26;
-	uint32_t sure : 4; /* the last round of doubts that it passed (doubt.h) */
+	uint32_t refs : 26;              /* requests, replies, leases and stages that use the memory */
+	uint32_t sure : 4;               /* the last round of doubts that it passed (doubt.h) */
 	enum block_state state : 2;
 	struct arena_block *mem;
 	struct index_item item; /* second cache line: hash, length, key */

@@ -30,7 +30,7 @@ enum {
 struct doubt {
 	uint64_t before_ns; /* blocks born before are in doubt; 0: none */
 	enum doubt_how how;
-	unsigned round;
+	unsigned round;                /* 1 .. DOUBT_ROUNDS; 0: there was no doubt yet */
 	bool copies;                   /* DOUBT_WAIT: only copies are in doubt */
 	uint64_t dead_ns;              /* blocks born before are dropped ... */
 	unsigned dead_round;           /* ... unless they came in this round or later */

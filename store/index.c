@@ -80,6 +80,7 @@ static void table_vacate(struct index_table *t, uint64_t hole)
 		i = (i + 1) & t->mask;
 		if (!t->slots[i].item)
 			break;
+		/* It may move if its home is not cyclically in (hole, i]. */
 		if (((i - (t->slots[i].hash & t->mask)) & t->mask) < ((i - hole) & t->mask))
 			continue;
 		t->slots[hole] = t->slots[i];

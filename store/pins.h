@@ -22,7 +22,7 @@ struct pin_set {
 	uint64_t bytes;      /* of arena memory, in its blocks ... */
 	uint64_t own_bytes;  /* ... and in blocks that no other set has */
 	bool left;
-	struct tenant *tenant;
+	struct tenant *tenant; /* charged for its bytes; or NULL */
 };
 
 struct pins {

@@ -8,7 +8,7 @@
  * a client may hold for long, ROOM_SEARCHES times.
  *
  * CLAIM takes the stretch piece by piece: a hole or evicted block joins the piece before it, as memory of the room's
- * block. Then pinned blocks in between move, and blocks in use are waited for.
+ * block. Then pinned blocks in between move, and blocks in use are waited for. A room can pause between any two steps.
  *
  * Invariants: stretches of rooms in `clearing` never overlap. At most ROOMS_AT_ONCE rooms search or clear; others hold
  * nothing. After ROOM_PATIENCE steps of waiting a room gives all back. */

@@ -39,8 +39,8 @@ struct room {
 	unsigned futile; /* searches that leases alone made futile, */
 	unsigned rests;  /* and steps until the next one */
 	unsigned tries;  /* for the pinned block in the way */
-	struct arena_block *mem, *last;
-	uint64_t end; /* of the stretch */
+	struct arena_block *mem, *last; /* first and last claimed piece, or NULL */
+	uint64_t end;                   /* of the stretch */
 };
 
 /* room_begin -- for size bytes (whole granules) of a block. Takes no memory yet. */

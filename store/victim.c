@@ -54,6 +54,7 @@ static struct tenant *furthest(struct store *s, int64_t least)
 	return found;
 }
 
+/* A search parks what may not go, so a tenant without a victim has no block left in its policy. */
 static struct evict_node *victim_above(struct store *s, int64_t least)
 {
 	struct evict_node *n = NULL;

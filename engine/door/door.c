@@ -7,7 +7,7 @@
  *
  * A connection is passed to the provider under four conditions: a peer announced an endpoint at its source over an
  * authenticated connection; a whole connect request has arrived; the request claims that endpoint; and that endpoint
- * has no connection yet. */
+ * has no connection yet. A door outlives its endpoint until its last connection is closed. */
 #include "engine/door/private.h"
 
 #include <netinet/in.h>
@@ -267,6 +267,7 @@ void door_poll(struct door *d)
 		atomic_store_explicit(&d->awake, true, memory_order_relaxed);
 	if (KV_LIKELY(!atomic_load_explicit(&d->attention, memory_order_relaxed)))
 		return;
+	/* Endpoints whose peers have gone are not urgent. */
 	if (d->num_waiting == 0 && d->knock_fd < 0 && ++d->polls % SELDOM)
 		return;
 	door_lock();

@@ -197,6 +197,7 @@ static int slots_check(struct search *s, const char **why)
 		*why = "this libfabric does not import a function that its tcp provider needs";
 		return -KV_ENOTSUP;
 	}
+	/* All pages first, so that no store fails half-way. */
 	for (size_t i = 0; i < s->slots; i++) {
 		if (protect(&s->slot[i], PROT_READ | PROT_WRITE) == 0 && protect(&s->slot[i], PROT_READ) == 0)
 			continue;

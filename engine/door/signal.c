@@ -48,6 +48,7 @@ static void stale_drop(int fd)
 		door_signal_close(w, fd);
 }
 
+/* Without memory the pair's bytes pass through the kernel. */
 void door_signal_made(const int fds[2])
 {
 	struct signal *s;

@@ -209,6 +209,7 @@ static bool is_knock(const struct door *d, const struct sockaddr_storage *peer)
 
 /* ---- accepting ---- */
 
+/* The kernel assigns descriptors from the lowest on. */
 static bool files_short(int fd)
 {
 	struct rlimit limit;

@@ -538,6 +538,7 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 
 /* ---- addresses ---- */
 
+/* Addresses come from the network. */
 static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 {
 	if (len == 0 || len > KV_ADDR_MAX)

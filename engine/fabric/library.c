@@ -2,7 +2,8 @@
 /* library.c -- the libfabric files of this process, and the known providers.
  *
  * In a process with two libfabrics NCCL silently falls back to TCP. So the files are listed by path, with links
- * followed: the version is in the final name. fi_tostr has one buffer for the whole process and is not used. */
+ * followed: the version is in the final name. Any thread may ask. fi_tostr has one buffer for the whole process and is
+ * not used. */
 #include "engine/fabric/private.h"
 
 #include <dlfcn.h>

@@ -14,6 +14,7 @@
 
 /* ---- before ---- */
 
+/* Too large for the stack of a coroutine. */
 struct checks {
 	struct kv_device_limits limits;
 	struct kv_host host;

@@ -89,6 +89,7 @@ static int link_of(const struct te_rdma *d)
 	return d->num_ports ? 0 : -1;
 }
 
+/* Of this device alone: a machine may have 32, and an engine asks for each rail. */
 static void limits_of_nic(const char *domain, struct kv_device_limits *out)
 {
 	struct te_rdma *d = calloc(1, sizeof(*d));

@@ -6,7 +6,8 @@
  *
  * EFA's fi_close waits for the completions of all sends: for a dead host some seconds, with a lock of the domain held.
  * The fence holds only after fi_close, but the loop continues with a fresh endpoint, and discards the old one's
- * completions. After FAB_OUT_MAX_NS a thread closes the old one anyway, with a warning: memory must become safe.
+ * completions. Once all have come, a thread closes the old one. After FAB_OUT_MAX_NS it does so anyway, with a warning:
+ * memory must become safe.
  * fab_close joins the threads, at most two per rail. Without a thread or memory, an endpoint closes where it is
  * abandoned. */
 #include <pthread.h>
@@ -117,6 +118,7 @@ static bool drained(struct retired *r)
 	return r->out == 0;
 }
 
+/* The thread handles no signal of the host process. */
 static void close_begin(struct retired *r)
 {
 	sigset_t before;

@@ -40,6 +40,7 @@ int fab_shm_name(struct fab *fab)
 	uint64_t unique = 0;
 	if (!fab->quirk->dev_shm)
 		return 0;
+	/* Without entropy the provider's own name is as good. */
 	if (kv_entropy_fill(&kv_entropy_kernel, &unique, sizeof(unique)))
 		return 0;
 	snprintf(name, sizeof(name), SCHEME "kvrail-%" PRIu64 "-%ld-%016" PRIx64, pid_namespace(), (long)getpid(),

@@ -188,6 +188,7 @@ static const char *door_hindered(const struct fab *fab)
 	return NULL;
 }
 
+/* tell: warn, unless the options require a doorkeeper. */
 static int door_none(struct fab *fab, const char *why, bool tell, struct kv_error *err)
 {
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);

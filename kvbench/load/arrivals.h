@@ -16,7 +16,7 @@ struct bench_recorded {
 struct bench_arrivals {
 	double rate;
 	bool poisson;
-	const struct bench_recorded *recorded;
+	const struct bench_recorded *recorded; /* set it after init; NULL: none */
 	uint64_t ramp_ns;
 	uint64_t seed;
 	uint64_t due_ns; /* poisson: when the last one was due, without a ramp */

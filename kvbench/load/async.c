@@ -38,9 +38,9 @@ struct async_slot {
 struct submitter {
 	_Alignas(KV_CACHELINE) pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct kv_list over;
-	bool waits; /* under the lock */
-	struct kv_list got;
+	struct kv_list over;    /* completed slots from the reaper; under the lock */
+	bool waits;             /* under the lock */
+	struct kv_list got;     /* the reaper's alone: completed ids for a submitter */
 	struct kv_list resting; /* the submitter's alone, as all below */
 	unsigned left;          /* slots that still go on */
 	struct async *async;
@@ -102,7 +102,7 @@ static void slot_next(struct submitter *s, struct async_slot *slot)
 		s->left--;
 		return;
 	}
-	slot->made = false;
+	slot->made = false; /* once it is submitted, the slot is no longer ours */
 	id = (a->put ? kvc_submit_put : kvc_submit_get)(a->queue, slot->items, slot->n, &call, (uintptr_t)slot);
 	if (id > 0)
 		return;
@@ -187,6 +187,7 @@ static void *submitter_main(void *arg)
 
 /* ---- reaping ---- */
 
+/* Woken under the lock, the submitter would sleep again at once, to wait for it. */
 static void submitter_hand(struct submitter *s)
 {
 	bool waits;
@@ -287,6 +288,7 @@ static void slots_init(struct async *a)
 	}
 }
 
+/* If a thread cannot be started, the others stop. */
 static int threads_start(struct async *a, struct kv_error *err)
 {
 	int rc = 0;

@@ -35,7 +35,7 @@ struct phase_result {
 	bool too_many_errors, server_died;      /* why it ended early */
 	uint64_t duplicates; /* write: PUTs of bytes that the server had already; they did not travel */
 	struct bench_series series;
-	char cut[160];
+	char cut[160]; /* why it did less than its option says; empty: it did not */
 };
 
 /* bench_per_second -- n of a phase; 0: it took no time. */
@@ -127,8 +127,8 @@ struct bench_results {
 	unsigned num_tier;
 	int64_t started_s; /* since 1970 */
 	struct bench_conditions conditions;
-	unsigned server_threads; /* of our own server */
-	int interrupted;
+	unsigned server_threads;            /* of our own server */
+	int interrupted;                    /* the signal that ended the run before its end, or 0 */
 	uint64_t rss_peak, server_rss_peak; /* server: of our own ones, else 0 */
 	uint64_t memory_mb;
 	uint64_t values_bytes;    /* of the memory that PUT sends from; 0: the run stores nothing */

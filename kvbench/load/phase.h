@@ -58,8 +58,8 @@ struct phase {
 	unsigned workers;
 	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
-	bool series; /* sample it into the result's series, which its owner frees */
-	uint64_t errors_max;
+	bool series;              /* sample it into the result's series, which its owner frees */
+	uint64_t errors_max;      /* they end the phase; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;             /* the run function's */
 	enum bench_raw_phase raw; /* how --raw calls it; BENCH_RAW_NONE: its operations are in no figure */
 	unsigned raw_run;

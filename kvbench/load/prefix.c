@@ -5,7 +5,8 @@
  * layer. One thread submits the batch to a queue, looks how far each block is, and sleeps between two looks: a part
  * wakes nobody. So the time of the first layer is late by a look at most.
  *
- * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped. */
+ * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped,
+ * which comes by the deadline also if the server dies. */
 #include "kvbench/load/prefix.h"
 
 #include <poll.h>

@@ -113,6 +113,7 @@ static int worker_grow(struct seq_worker *w, unsigned num_ids)
 	ids = realloc(w->ids_copy, num_ids * sizeof(*ids));
 	if (ids)
 		w->ids_copy = ids;
+	/* None is held: nothing points into it. */
 	claim = realloc(w->claim, num_ids * sizeof(*claim));
 	if (claim)
 		w->claim = claim;

@@ -12,7 +12,7 @@ int ticker_start(struct ticker *t, void *(*main)(void *arg), void *arg)
 	pthread_cond_init(&t->wake, &attr);
 	pthread_condattr_destroy(&attr);
 	t->ending = false;
-	t->running = true;
+	t->running = true; /* before the thread, which reads its neighbours */
 	rc = -pthread_create(&t->thread, NULL, main, arg);
 	if (rc < 0) {
 		t->running = false;

@@ -127,6 +127,6 @@ int peer_main(const struct step_options *options, int listen_fd)
 		if (pthread_create(&thread, NULL, thread_main, &s))
 			break;
 	if (started > 0)
-		pthread_join(thread, NULL);
+		pthread_join(thread, NULL); /* it never ends: the parent does, or kills this process */
 	return BENCH_NO_START;
 }

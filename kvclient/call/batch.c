@@ -5,7 +5,8 @@
  * the next item, the batch waits for its oldest one.
  *
  * It never waits for room while it holds any (request/admission.c). An item that needs more than its first request is
- * marked for a second pass; if it fails again, it is a single call when nothing else is out.
+ * marked for a second pass; if it fails again, it is a single call when nothing else is out. Made again at once, it
+ * could wait for another batch's pieces, and that one for its.
  *
  * Each server's items are a part in a coroutine of its own, so a stopped server delays only its part. The call makes
  * the first part, and those without a coroutine.
@@ -350,6 +351,7 @@ static bool delete_answered(const struct slot *slot, int status)
 	       (slot->num_told > 0 && (status == -KV_EPEERDOWN || status == -KV_ELEFT));
 }
 
+/* An earlier attempt, whose answer was lost, may have deleted the value. */
 static int delete_over(const struct batch *b, const struct slot *slot)
 {
 	const struct kvc_item *it = &b->items[slot->item];

@@ -107,7 +107,7 @@ static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *
 	{                                                                                                              \
 		struct call_args *a = arg;                                                                             \
 		int64_t rc = call;                                                                                     \
-		c->begun_ns = 0;                                                                                       \
+		c->begun_ns = 0; /* a call that was refused has left it */                                             \
 		return rc;                                                                                             \
 	}
 ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, args_call(c, a)))

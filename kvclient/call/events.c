@@ -7,7 +7,7 @@
  *   NEW --> NOW (KVC_EVENTS_NEW), or WALK: a snapshot, page by page --> LOG --gap--> WALK, or LOG behind the gap
  *
  * The log is read again from the number that it had at the snapshot's first page: events during the walk come once
- * more. A new attachment begins an unfinished walk anew. */
+ * more. A new attachment begins an unfinished walk anew. An answer that fits no question is dropped. */
 #include "kvclient/call/events.h"
 
 #include <stdlib.h>

@@ -346,7 +346,7 @@ static int lookup_once_await(struct lookup *l)
 		if (rc == 0)
 			i = keys_add(l, i);
 	}
-	records_send(l);
+	records_send(l); /* after a failure also: open records are awaited like the others */
 	while (l->out.count > 0) {
 		late = oldest_finish_await(l);
 		rc = rc < 0 ? rc : late;

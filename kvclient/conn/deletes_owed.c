@@ -28,9 +28,9 @@ enum { OWED = 1024, NOBODY = UINT16_MAX };
 struct owed {
 	uint8_t key[KV_KEY_MAX], len; /* len 0: overtaken by a later call */
 	uint64_t time_ns;             /* end of the call */
-	uint64_t expires_ns;
-	uint16_t heard; /* server told; NOBODY: the view changed during the call */
-	uint16_t to[2]; /* servers to tell after a view change, or NOBODY */
+	uint64_t expires_ns;          /* of a TOUCH: end of the value's life; else 0 */
+	uint16_t heard;               /* server told; NOBODY: the view changed during the call */
+	uint16_t to[2];               /* servers to tell after a view change, or NOBODY */
 };
 
 struct kc_oweds {
@@ -165,6 +165,7 @@ static bool answered(struct kc_req *const *req, int n)
 	return true;
 }
 
+/* 0, -KV_ETIMEOUT, a refusal's code, or -KV_ERESET: the attachment has ended. */
 static int answers_await(struct kc_node *n, struct kc_req **req, int sent, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;

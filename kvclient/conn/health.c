@@ -4,7 +4,9 @@
  *
  * With one link per shard, all must answer. With several, an unanswering link is out, and every shard needs one that
  * works; it is pinged again after growing pauses. An up link that falls silent ends the attachment: transfers are
- * striped over all links, so it is unknown which requests have bytes on it (docs/internals/ownership.md, 16). */
+ * striped over all links, so it is unknown which requests have bytes on it (docs/internals/ownership.md, 16). Silence
+ * is noticed soon where another link to the same shard answers, because a busy shard slows all of them; else after
+ * twice the time of silence. */
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/private.h"
 #include "kvclient/request/admission.h"

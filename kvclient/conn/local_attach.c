@@ -6,8 +6,8 @@
  *   --> one byte: the server uses them as well
  *
  * After a failure the attachment uses the fabric alone; it is logged once per server. No client of the pool asks that
- * server again for AGAIN_NS, unless it refused. The step takes TIME_NS at most, and ends an attempt only if the control
- * connection or the attachment itself ended. */
+ * server again for AGAIN_NS, unless it refused: a failure costs both sides the making of channels. The step takes
+ * TIME_NS at most, and ends an attempt only if the control connection or the attachment itself ended. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>

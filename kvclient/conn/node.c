@@ -10,8 +10,8 @@
  * A redo is a break without the server's loss (rebuilt endpoints, an unsendable frame, a silent link). Calls wait for
  * the next attempt: at most kc_node_silence_ns, 0 after a silent link, if another server may stand in; then waiting
  * calls make the node DOWN (attempt_await). After a goodbye the values are gone: without a stand-in, keys are misses.
- * Only a USED connection may break without the server's fault (the next attempt dials, calls wait on). From WELCOMED
- * on it may bring messages about an earlier attachment. */
+ * The attachment lives until its calls end. Only a USED connection may break without the server's fault (the next
+ * attempt dials, calls wait on). From WELCOMED on it may bring messages about an earlier attachment. */
 #include "kvclient/conn/node.h"
 
 #include <stdlib.h>

@@ -140,7 +140,7 @@ static int region_announce_await(struct kc_node *n, struct te_region *region, ui
 {
 	struct wire_ctrl_msg m;
 	int rc;
-	n->own->regions.acked[slot] = id;
+	n->own->regions.acked[slot] = id; /* now: it may be revoked before the answer (kc_node_revoke_await) */
 	rc = region_send_await(n, region, id, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);

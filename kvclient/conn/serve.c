@@ -254,6 +254,7 @@ static int beat_await(struct kc_node *n)
 	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
+/* No event reports the last call to a leaving server: poll. */
 static uint64_t serve_until(const struct kc_node *n, uint64_t beat)
 {
 	uint64_t until = KV_MIN(beat, silence_end(n));
@@ -273,6 +274,7 @@ static void lost_describe(struct kc_node *n, int rc)
 		kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 }
 
+/* 1: after a goodbye; 0: a redo; or a code with n->error. */
 static int serve_await(struct kc_node *n)
 {
 	struct loop *loop = n->client->loop;

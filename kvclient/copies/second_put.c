@@ -2,7 +2,7 @@
 /* second_put.c -- the second copy of a PUT (KVC_TWO_COPIES).
  *
  * After the PUT at the first server the value is copied to a piece of the receive buffer, the call returns, and a
- * coroutine puts the piece at the second server.
+ * coroutine puts the piece at the second server. So a slow second server never delays the call nor touches its memory.
  *
  * At most COPIES are under way, COPIES_AT to one server, in a quarter of the receive buffer, an eighth for one server.
  * Others are dropped: first copies need the room.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* buffer.c -- a buddy allocator over a client's receive buffer, with a quarantine. Units of 4 KiB; a block is 2^order
- * units at a multiple of its size, so flipping one bit finds its buddy. Bookkeeping is outside the buffer, because
- * peers write into that. Invariants: a unit that begins a block carries the block's order and kind, all others INSIDE.
- * A free block is in the list of its order, others in that of the quarantine or limbo. The last piece given back is
- * kept whole for the next request of its size, so that a lone caller need not split and merge 64 MiB. It counts as free
- * but merges only at the next give, or when room is short. */
+ * units at a multiple of its size, so flipping one bit finds its buddy. No two buddies are both free. Bookkeeping is
+ * outside the buffer, because peers write into that. Invariants: a unit that begins a block carries the block's order
+ * and kind, all others INSIDE. A free block is in the list of its order, others in that of the quarantine or limbo. The
+ * last piece given back is kept whole for the next request of its size, so that a lone caller need not split and merge
+ * 64 MiB. It counts as free but merges only at the next give, or when room is short. */
 #include "kvclient/core/buffer.h"
 
 #include <stdlib.h>

@@ -160,7 +160,7 @@ struct kc_cluster {
 /* Waits other than for requests and room (core/waits.c). */
 struct kc_waits {
 	struct kv_list all;
-	struct co_queue time;
+	struct co_queue time; /* of timed waits: nothing else wakes it */
 };
 
 /* Calls that go up, from a room to one above it: where a plain call would make a circle of rooms, which

@@ -39,8 +39,8 @@ struct kc_link {
 	bool prove_due; /* send it even without a request */
 	uint64_t next_id;
 	uint64_t heard_ns;
-	uint32_t credits, reserve;
-	uint32_t frames; /* in the engine */
+	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
+	uint32_t frames;           /* in the engine */
 	uint16_t shard, index;
 	uint8_t release[KC_RELEASES * 8]; /* leases to give back, in wire form */
 	uint32_t releases;

@@ -286,6 +286,7 @@ void kc_local_left(struct kc_local *l)
 	kc_local_unref(l);
 }
 
+/* The lock keeps those in the list. */
 void kc_home_drain(struct kc_home *home)
 {
 	pthread_mutex_lock(&home->lock);

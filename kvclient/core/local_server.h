@@ -44,8 +44,8 @@ struct kc_local_shard {
 
 struct kc_local {
 	_Atomic uint32_t refs;
-	_Atomic bool left; /* without its attachment; never false again */
-	_Atomic bool drained;
+	_Atomic bool left;        /* without its attachment; never false again */
+	_Atomic bool drained;     /* a thread reads its channels */
 	struct kv_list left_node; /* home's; under its lock */
 	struct kc_forked forked;  /* its descriptors change while fork() is held off */
 	unsigned born;            /* kc_forks */

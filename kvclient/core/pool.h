@@ -38,6 +38,7 @@ struct kc_server {
 	_Atomic uint64_t generation, cleared_by_ns; /* of the pool's namespace (cleared.h) */
 };
 
+/* Loops report; the opening thread, or the host that turns the loops, reads. */
 struct kc_progress {
 	unsigned started; /* clients open, failed, or no longer tried */
 	unsigned opened;

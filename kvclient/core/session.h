@@ -46,8 +46,8 @@ struct kvc_session {
 	struct kvc_client *client;
 	uint32_t refs; /* the handle; each server with an opening request or goodbye out; each id out */
 	uint32_t users;
-	uint32_t index; /* selects its link of each shard */
-	bool gone;
+	uint32_t index;   /* selects its link of each shard */
+	bool gone;        /* the host has closed it */
 	bool parting;     /* no new calls, and pins are not made again */
 	uint32_t pinning; /* busy pins */
 	struct kv_list pins;

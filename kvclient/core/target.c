@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c -- writes, reads and hashes targets, and makes them from items. An item is checked in full for each request:
- * a target describes memory that does not wrap, with exactly the item's bytes. */
+/* target.c -- writes, reads and hashes targets, and makes them from items. Spans are the caller's, used only while a
+ * request of the call names them. An item is checked in full for each request: a target describes memory that does not
+ * wrap, with exactly the item's bytes. */
 #include "kvclient/core/target.h"
 
 #ifdef __SSE2__

@@ -8,8 +8,9 @@
  *   not newer, and no answering server announces another               after KC_VOTE_ALL_NS
  *   not newer: another source, or numbers that began anew              KC_VOTE_RESET_NS after most began to differ
  *
- * "Newer" also needs more than half: one clock ahead of time raises no epoch. Where no server of the view in force
- * answers, the view most answering servers announce is followed. */
+ * "Newer" also needs more than half: one clock ahead of time raises no epoch. The times bound how often servers that
+ * name each other in turn can change the view. Where no server of the view in force answers, the view most answering
+ * servers announce is followed. */
 #include "kvclient/core/votes.h"
 
 #include <stdlib.h>

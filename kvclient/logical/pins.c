@@ -29,9 +29,9 @@ struct kc_pin {
 	uint64_t attaches;           /* attachment it was made in */
 	unsigned calls;              /* calls about to pin it */
 	bool held, busy;
-	int missed;     /* code of a failed repeat during a call that pins it; else 0 */
-	unsigned moves; /* failed attempts to move it */
-	uint64_t until_ns;
+	int missed;        /* code of a failed repeat during a call that pins it; else 0 */
+	unsigned moves;    /* failed attempts to move it */
+	uint64_t until_ns; /* when a pin that cannot be moved is lost */
 	uint16_t len;
 	uint8_t key[];
 };

@@ -12,7 +12,8 @@
  * sessions is usable right after a reconnect. A server that answers heartbeats but no questions is dialled again
  * (kc_sessions_late), or a lost answer would block a session forever.
  *
- * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). */
+ * The handle is the host's until closed. Questions, goodbyes and abandoned requests keep the object (refs). A session
+ * granted after its host has gone is closed at once. */
 #include "kvclient/logical/sessions.h"
 
 #include <stdlib.h>

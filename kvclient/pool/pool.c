@@ -4,7 +4,8 @@
  * pauses as long, for the handshakes of earlier clients. The first failure ends the opening, and everything is closed
  * as by kvc_pool_close. With KVC_OPEN_WAIT every first attempt is awaited, and every client must have a server.
  * Closing: clients first, while their loops turn; then loops and threads. With KVC_NO_THREADS waiting threads turn the
- * one loop (kc_drive), and so does the host by kvc_poll. The mutex guards progress and registrations. */
+ * one loop (kc_drive), and so does the host by kvc_poll. The mutex guards progress and registrations; no call on the
+ * data path takes it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -371,6 +372,7 @@ static int unserved(const struct kc_progress *g, const struct kc_attempts *a, st
 	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
 }
 
+/* Under the lock. */
 static int status_look(struct kvc_pool *p, struct kv_error *err)
 {
 	struct kc_progress *g = &p->progress;
@@ -461,6 +463,7 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
+/* Under the lock. Nonzero: `until` has passed. Without threads it may return early. */
 static int report_wait(struct kvc_pool *p, const struct timespec *until)
 {
 	struct timespec now;

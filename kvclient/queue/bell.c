@@ -4,7 +4,8 @@
  * eventfd is written and cleared after it was read, so many completions cost one write. A ringing thread pushes its
  * completion before it looks at `rung`; the reaping thread clears `rung` and looks at the list again: one of the two
  * sees the other. The same holds for counted parts (KVC_QUEUE_PARTS), which the host looks at after the reap; so
- * clearing `rung` acquires what was written before it was set. The timer stands at the earliest requested deadline. */
+ * clearing `rung` acquires what was written before it was set. The timer stands at the earliest requested deadline.
+ * Threads that set it may overtake each other, so each checks afterwards that its time is still right. */
 #include "kvclient/queue/bell.h"
 
 #include <errno.h>

@@ -32,7 +32,7 @@ static void part_make_await(struct kc_queue_part *p, struct kc_queue_lane *l)
 	}
 	call.timeout_ns = deadline - now;
 	c->begun_ns = e->begun_ns;
-	if (!late)
+	if (!late) /* kc_batch_await gives every item its result */
 		(void)kc_batch_await(c, e->op, p->items, p->n, &call, &p->stop);
 	c->begun_ns = 0;
 	atomic_store(&p->state, kc_part_word(e->id, KC_PART_OVER));

@@ -2,10 +2,11 @@
 /* queue.c -- queues: any thread submits calls without blocking, and one thread reaps them. A call is an entry with one
  * part for each client that works on it, several for a large batch (call/spread.c). A part is posted to its client's
  * loop, where a coroutine makes it (lane.c). The thread that ends the last part pushes the entry and rings the bell
- * (entry.c, bell.c). Only kvc_queue_open allocates, and no lock is taken. A pool may be closed before its queues:
- * submitting is stopped first, so every part ends before its client does. Then the queue can only be reaped and closed.
- * Closing a queue cancels its calls and waits until no caller memory is in use. The last reference frees it: a stalled
- * loop may still have parts. */
+ * (entry.c, bell.c). Only kvc_queue_open allocates, and no lock is taken. Keys, items and buffers are not copied: they
+ * are the queue's until the completion is reaped. A pool may be closed before its queues: submitting is stopped first,
+ * so every part ends before its client does. Then the queue can only be reaped and closed. Closing a queue cancels its
+ * calls and waits until no caller memory is in use. The last reference frees it: a stalled loop may still have
+ * parts. */
 #include "kvclient/queue/queue.h"
 
 #include <linux/futex.h>

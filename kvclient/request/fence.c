@@ -60,6 +60,7 @@ static void client_reset(struct kvc_client *c)
 	kc_room_feed(c);
 }
 
+/* The old endpoints are closed: their limbo is safe. */
 void kc_fence_over(void *arg)
 {
 	struct kvc_client *c = arg;

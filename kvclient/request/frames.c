@@ -16,7 +16,7 @@
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
 
-#define FRAME_TIMEOUT_NS 10000000000ull
+#define FRAME_TIMEOUT_NS 10000000000ull /* after this wait a link counts as broken */
 
 static void frame_sent(struct te_msg *msg, int status)
 {
@@ -182,6 +182,7 @@ static bool proof_again(const struct kc_link *l, const struct wire_writer *w, bo
 	return l->nonce && !due && w->records == 1 && !kc_link_has_work(l);
 }
 
+/* 0; -KV_EBUSY: no message buffer; or -KV_EINTERNAL: the node attaches again. */
 static int link_send(struct kvc_client *c, struct kc_link *l)
 {
 	struct kc_attachment *s = l->attachment;

@@ -6,8 +6,8 @@
  * request/landing.c), small ones packed in one write (request/pack.c; batches pack from KC_PACK_SMALL). Else the server
  * reads them; if it must not (see WELCOME), requests carry all bytes, many at a time after FIRST.
  *
- * Each range has the checksum of the whole value, and the server commits nothing else. Of a sealed value only the last
- * range has it: each range is sealed as it leaves. */
+ * Each range has the checksum of the whole value, and the server commits nothing else. So a PUT may be repeated, and
+ * late reads do no harm. Of a sealed value only the last range has it: each range is sealed as it leaves. */
 #include "kvclient/transfer/put.h"
 
 #include <stdlib.h>

@@ -7,8 +7,9 @@
  *
  * A connection has one attachment in use; others may be ENDING, each in a coroutine that waits for the shards (conn.c).
  * Work is sent to all shards at once, and the asking coroutine waits for all answers (attachment_all_await), so an
- * attachment's control work never overlaps. Two tasks cannot wait their turn: stopping a dead client, and hurrying the
- * end for the client's next HELLO. They have calls aside, for which the end waits as well. */
+ * attachment's control work never overlaps. A call's arguments do not change while calls are pending. Two tasks cannot
+ * wait their turn: stopping a dead client, and hurrying the end for the client's next HELLO. They have calls aside, for
+ * which the end waits as well. */
 #include "kvserver/conn/attachment.h"
 
 #include <stdlib.h>

@@ -344,7 +344,7 @@ void conn_cut(struct conn *c)
 	else if (c->fd >= 0)
 		io_shutdown(loop_of(c), c->fd);
 	if (!c->boot && c->talking && c->reader)
-		co_wake(c->reader);
+		co_wake(c->reader); /* it may wait for its turn to compute */
 	if (c->beats.co)
 		co_wake(c->beats.co); /* it may be giving the client time */
 	if (c->beats.on)

@@ -25,7 +25,7 @@ struct beats {
 	struct co *co;           /* ... this one, once it runs */
 	struct loop_timer timer; /* the next one, while none is sent */
 	uint64_t due_ns, count;
-	uint64_t quiet_ms;
+	uint64_t quiet_ms; /* announced by the last one: the next one is due by then */
 };
 
 struct conn {
@@ -45,16 +45,16 @@ struct conn {
 	struct tenant_places *places; /* while admitted: of its tenant; NULL: without tenants */
 	bool busy;                    /* the reader works on a message, and would not see a question */
 	bool closing;                 /* it ends */
-	bool lost;
-	bool goodbye_sent;       /* of the server's end */
-	bool parting;            /* its client said goodbye */
-	bool drain_asked;        /* its client asked for the drain, and gets the result */
-	bool view_asked;         /* its client asked for the view, and hears of changes */
-	uint64_t view_announced; /* the last view number announced to it */
-	struct attachment *now;  /* in use; NULL: none yet, or the next one is being made */
-	bool welcome;            /* ... and its client knows it: news may be sent */
-	uint32_t attachments;    /* number so far */
-	unsigned ending;         /* ending attachments, each in a coroutine of its own */
+	bool lost;                    /* a beat could not be sent */
+	bool goodbye_sent;            /* of the server's end */
+	bool parting;                 /* its client said goodbye */
+	bool drain_asked;             /* its client asked for the drain, and gets the result */
+	bool view_asked;              /* its client asked for the view, and hears of changes */
+	uint64_t view_announced;      /* the last view number announced to it */
+	struct attachment *now;       /* in use; NULL: none yet, or the next one is being made */
+	bool welcome;                 /* ... and its client knows it: news may be sent */
+	uint32_t attachments;         /* number so far */
+	unsigned ending;              /* ending attachments, each in a coroutine of its own */
 	struct bucket hellos;
 	struct conn_failures failures;
 	struct follow follow; /* its question for events */

@@ -102,7 +102,7 @@ void doubt_restored(struct kvs_server *s, uint64_t ago_ns)
 static void back(struct kvs_server *s, uint64_t ago_ns)
 {
 	s->doubts.until_ns = s->tier.count ? loop_now(s->control) + PATIENCE_NS : 0;
-	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns));
+	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* values stored in between are hidden as well */
 }
 
 /* A member for the first time: copies may come that are older than a clear. Clients that had the view earlier may have
@@ -299,6 +299,7 @@ int kvs_server_away(struct kvs_server *s, bool away)
 	return loop_post(s->control, away ? on_lost : on_found, s);
 }
 
+/* On the control loop: a late answer is ignored. */
 static void on_recalled(void *arg)
 {
 	struct kvs_server *s = arg;

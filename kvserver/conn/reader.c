@@ -8,7 +8,8 @@
  *
  * A shard answers REVOKE and GOODBYE when transfers are over. If the client died, that may take forever, and the
  * waiting reader does not notice. The heartbeats do, and stop the attachment on the shards (attachment_stop_await).
- * Then the quarantine budget ends the transfers, and with them the wait. */
+ * Then the quarantine budget ends the transfers, and with them the wait. Every other wait of the reader checks
+ * conn_over. */
 #include "kvserver/conn/private.h"
 
 #include <poll.h>
@@ -322,7 +323,7 @@ static int first_bytes_await(struct conn *c)
 	int rc = io_poll_await(c->fd, POLLIN | POLLRDHUP, c->accepted_ns + HANDSHAKE_NS);
 	if (rc < 0)
 		return rc;
-	if (c->closing)
+	if (c->closing) /* cut: nothing has begun, so it uses no turn */
 		return -KV_ECANCELED;
 	if (rc & (POLLERR | POLLHUP | POLLRDHUP)) /* nor does one that has left */
 		return -KV_EPEERDOWN;

@@ -3,7 +3,8 @@
  *
  * A copy of kvs_server_view_set's argument waits under the server's lock until the control loop takes it; a later one
  * replaces it. A connection that asked for the view gets news with a heartbeat (conns_news), and asks again if needed:
- * a change costs 32 bytes per client. */
+ * a change costs 32 bytes per client. Answers are sent from a copy of the packed form: the send may park, and another
+ * view may arrive. */
 #include "kvserver/conn/view.h"
 
 #include <stdlib.h>

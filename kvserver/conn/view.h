@@ -14,8 +14,8 @@ struct views {
 	struct kv_view now; /* announced to clients: control loop only, with the next four */
 	uint8_t *packed;
 	uint32_t packed_len;
-	kv_u128 digest; /* 0: none */
-	bool draining;
+	kv_u128 digest;  /* 0: none */
+	bool draining;   /* as announced; the control loop's copy of `drains` */
 	uint64_t number; /* of changes so far */
 	_Atomic bool drains;
 	struct kv_view next; /* under the server's lock, with its packed form: to be taken by the control loop */

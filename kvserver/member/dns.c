@@ -7,7 +7,8 @@
  * this server's own, else IPv4.
  *
  * An address whose look-up fails is left out, since another server may know its name. After LOOKS_LEFT such looks its
- * id is ADDRESS:PORT. The epoch is the time of the observed change in ms. */
+ * id is ADDRESS:PORT. "No such name" may mean a resolver without upstream, so the view stays. The epoch is the time of
+ * the observed change in ms. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>

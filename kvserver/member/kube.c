@@ -6,9 +6,10 @@
  * after anything unexpected. A service's slices are kept apart; each answer is their union. A list takes effect as a
  * whole.
  *
- * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod in two
- * slices is one member with the addresses of both. Of two pods with one name the working one counts, else the one with
- * the higher incarnation (the hash of its uid). The epoch is the highest resource version of the slices. */
+ * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else no member. A pod that ends
+ * stays a member until its endpoint is removed: it may still push values. A pod in two slices is one member with the
+ * addresses of both. Of two pods with one name the working one counts, else the one with the higher incarnation (the
+ * hash of its uid). The epoch is the highest resource version of the slices. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

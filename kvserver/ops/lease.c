@@ -13,7 +13,8 @@
  *
  * A lease is named by its place and a generation; others find nothing. Leased blocks cannot be evicted. All together
  * may be half of the memory (shard_keep_left), those of a client a quarter. A block counts once in all, and once for a
- * client if another lease of it is among its latest (LEASES_LOOKED_AT).
+ * client if another lease of it is among its latest (LEASES_LOOKED_AT); beyond that the server writes the values
+ * itself.
  *
  * Leased blocks do not move, so small ones, wherever they lie, leave no stretch for a large value. While a PUT waits
  * for such a stretch, and for a moment longer, smaller blocks get no new leases, so the present ones run out. */
@@ -202,6 +203,7 @@ bool lease_give(struct shard_attachment *s, struct block *b, uint64_t *out_id)
 		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
 		return false;
 	}
+	/* (Not the turn's time, which may be older than the request.) */
 	e->begun_ns = loop_now(shard->loop);
 	e->end_ns = e->begun_ns + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
 	kv_list_add_tail(&l->out, &e->node);

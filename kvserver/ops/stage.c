@@ -7,11 +7,11 @@
  * stage_enter changes the state of a stage, range_enter that of a request for a range (drawn in put.c). stage_advance
  * decides the next step after every change.
  *
- * Every byte is claimed by exactly one request, once, so nothing changes under the checksum. A failed range ends the
- * whole stage, and the client begins again. The checksum runs over the gapless prefix, including the front of a moving
- * range (te_xfer.contiguous), a bounded number of bytes per turn. A failed or cancelled range, a wrong checksum, the
- * latest deadline of its ranges, a minute without progress, or the attachment's end kills a stage. Its memory stays
- * (GONE, quarantined) while transfers into it hold references. */
+ * Every byte is claimed by exactly one request, once, so nothing changes under the checksum. One request alone ends the
+ * value. A failed range ends the whole stage, and the client begins again. The checksum runs over the gapless prefix,
+ * including the front of a moving range (te_xfer.contiguous), a bounded number of bytes per turn. A failed or cancelled
+ * range, a wrong checksum, the latest deadline of its ranges, a minute without progress, or the attachment's end kills
+ * a stage. Its memory stays (GONE, quarantined) while transfers into it hold references. */
 #include "kvserver/ops/stage.h"
 
 #include "kvserver/ops/private.h"

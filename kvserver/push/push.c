@@ -4,7 +4,7 @@
  * It opens a pool to this server, and so hears the view and the drain: keys are placed where all clients will look.
  * Blocks come from the shards in lots (lot.h), the hottest first, and are put as batches of copies (kvclient/copy.h): a
  * DELETE at the key's next server makes it refuse them. After each lot it rests as the allowed rate requires. A block
- * with a wrong checksum is not pushed.
+ * with a wrong checksum is not pushed: a new checksum would hide the damage.
  *
  * Unread values older than half the age of the oldest block take only free memory of the others, and are evicted there
  * first. A shard ends when FULL_ROW values in a row found no room, or after a round without a push; failed values are

@@ -2,9 +2,10 @@
 /* recall.c -- after an absence from the cluster, ask the other members for keys deleted since, as a client of theirs.
  *
  * It opens a pool to all other members, by the view's names and addresses, and reads the namespaces of each of their
- * shards (store/space.h), and all tombstones (store/tombs.h), 200 in an answer. If a member does not answer in time or
- * has left, or knows of one that left, the question is asked again. If one does not remember all deletions of the
- * absence (it was restarted without a tier, or its ring is full), the server drops its values. */
+ * shards (store/space.h), and all tombstones (store/tombs.h), 200 in an answer. Their times are converted to this
+ * machine's clock, rounded up. If a member does not answer in time or has left, or knows of one that left, the question
+ * is asked again. If one does not remember all deletions of the absence (it was restarted without a tier, or its ring
+ * is full), the server drops its values. */
 #include "kvserver/push/recall.h"
 
 #include <errno.h>

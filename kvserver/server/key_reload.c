@@ -7,7 +7,7 @@
  * could not be taken is retried at each check, but logged once.
  *
  * Server and thread hold a reference each. The thread may be left behind in a read, so struct key_reload has everything
- * it uses, file names included. */
+ * it uses, file names included. It touches the server under the lock only, and not after key_reload_end. */
 #include "kvserver/server/key_reload.h"
 
 #include <stdlib.h>
@@ -61,6 +61,7 @@ static void fresh_fini(struct fresh *f)
 
 /* ---- memory ---- */
 
+/* A thread left behind may have left untaken keys in `fresh`. */
 static void key_reload_free(struct key_reload *k)
 {
 	fresh_fini(&k->fresh);

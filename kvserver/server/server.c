@@ -77,6 +77,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	struct kvs_server *s;
 	int rc;
 	settings_fill(&opt);
+	/* First: it bounds the sizes of arrays. */
 	rc = settings_check(&opt, err);
 	if (rc)
 		return rc;

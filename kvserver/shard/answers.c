@@ -115,7 +115,7 @@ void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsi
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first < first))
 		at = page_take(a, l, link, links, stride, first);
 	if (KV_UNLIKELY(at == ANSWERS_NONE || a->page[at].first != first))
-		return;
+		return; /* its page was reused, or it is below the window */
 	a->page[at].posted[id % ANSWERS_IDS] =
 		(uint8_t)(posted == UINT32_MAX ? REPLY_ONLY : KV_MIN(posted, (uint32_t)UNKNOWN));
 }

@@ -31,13 +31,13 @@ struct shard_attachment {
 	uint64_t ended_ns;
 	uint64_t client_id;
 	struct te_peer *peer;
-	_Atomic bool *anew;
+	_Atomic bool *anew;      /* set: the client must begin a new attachment; NULL: no way to inform it */
 	struct kv_list node;     /* of the shard, once ENDING */
 	struct kv_list requests; /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
-	uint32_t stage_count; /* includes PUTs waiting for memory */
-	uint64_t staged_bytes;
+	uint32_t stage_count;  /* includes PUTs waiting for memory */
+	uint64_t staged_bytes; /* of the arena, in its stages */
 	struct lease_holder holder;
 	struct shard_local *local; /* its client is on this host, and frames come by its channel; NULL: by the fabric */
 	struct shard_local *passing; /* what its client has not mapped yet, or NULL */

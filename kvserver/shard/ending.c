@@ -35,7 +35,7 @@ void shard_attachment_stop(struct shard_attachment *s)
 	for (unsigned i = 0; i < s->links; i++)
 		reply_drop(&s->link[i]);
 	s->shard->opt.ops->attachment_stop(s);
-	requests_stop(s);
+	requests_stop(s); /* `gone` is not set yet, so the attachment stays */
 	shard_local_leave(s);
 	pins_leave(&s->shard->store, &s->own.pins);
 	sessions_drop(s);

@@ -2,11 +2,11 @@
 /* frame.c -- from a frame to its attachment, and from its records to the operations.
  *
  * A frame is checked step by step: layout; attachment, link and shard; the tag, in constant time; the counter; then the
- * records. A frame that fails is counted and dropped without an answer. A frame of a channel has no tag: it counts only
- * for the attachment of its peer. The window of its link judges a request id first: one already seen, or too old, is
- * counted and dropped. A link uses one credit per unanswered request (active) and per reply waiting for a send buffer
- * (held); its session one per unanswered request. Requests beyond either are answered BUSY, except CANCEL, which frees
- * credits. */
+ * records. A frame that fails is counted and dropped without an answer, which would reach the client that the sender
+ * claims to be. A frame of a channel has no tag: it counts only for the attachment of its peer. The window of its link
+ * judges a request id first: one already seen, or too old, is counted and dropped. A link uses one credit per
+ * unanswered request (active) and per reply waiting for a send buffer (held); its session one per unanswered request.
+ * Requests beyond either are answered BUSY, except CANCEL, which frees credits. */
 #include "kvserver/shard/private.h"
 
 #include "kvserver/shard/local_client.h"
@@ -34,7 +34,7 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	int32_t status;
 	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
 		return;
-	if (q->type == WIRE_RELEASE) {
+	if (q->type == WIRE_RELEASE) { /* not a request: no id, no answer */
 		shard->opt.ops->begin[WIRE_RELEASE](l, q, now_ns);
 		return;
 	}

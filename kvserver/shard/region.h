@@ -30,7 +30,7 @@ int region_create(const struct wire_region *w, unsigned rails, struct region **o
 /* A region in an attachment, and its use by requests of one shard. */
 struct region_use {
 	const struct region *region;
-	uint32_t refs;
+	uint32_t refs;        /* requests with transfers to or from it */
 	struct call *revoked; /* set: no new request may use it; finished when refs is 0 */
 	struct kv_list node;
 };

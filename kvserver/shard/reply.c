@@ -123,6 +123,7 @@ static bool frame_begin(struct link *l)
 	return true;
 }
 
+/* False: no send buffer. A reply that cannot be encoded is our own bug: logged, and true. */
 static bool encode(struct link *l, const struct wire_reply *r)
 {
 	int rc = -KV_EBUSY;

@@ -90,11 +90,11 @@ struct request {
 			struct kv_list hashing;
 			const uint8_t *from;
 			uint64_t left, length, offset;
-			struct kv_hasher *hasher;
-			uint8_t state; /* enum get_state */
-			bool more;     /* of a value that was counted before */
-			bool of_range; /* requested: the checksum of the range, whatever the state */
-			bool pull;     /* requested: to read the bytes itself; tried once, then false */
+			struct kv_hasher *hasher; /* NULL: no checksum is being made */
+			uint8_t state;            /* enum get_state */
+			bool more;                /* of a value that was counted before */
+			bool of_range;            /* requested: the checksum of the range, whatever the state */
+			bool pull;                /* requested: to read the bytes itself; tried once, then false */
 			uint32_t imm;
 			struct wire_dest dest;
 		} get;

@@ -218,6 +218,7 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	return rc;
 }
 
+/* On failure the caller closes the engine. */
 static int shard_regions(struct shard *s, struct kv_error *err)
 {
 	int rc = te_region_register(s->te, s->area.base, s->area.len_bytes,
@@ -430,7 +431,7 @@ void shard_destroy(struct shard **shard)
 		loop_poller_del(s->loop, &s->poller);
 		loop_poller_del(s->loop, &s->doubt.first);
 	}
-	shard_close(s);
+	shard_close(s); /* a start that failed half-way has not closed it */
 	s->opt.ops->clear(s);
 	landings_close(s);
 	shard_kept_end(s);

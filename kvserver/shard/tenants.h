@@ -12,6 +12,7 @@ struct session;
 struct shard;
 struct wire_request;
 
+/* For all shards. The control loop writes it. */
 struct tenant_orders {
 	pthread_mutex_t lock;
 	struct tenants *table;   /* NULL: none */

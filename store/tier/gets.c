@@ -5,7 +5,7 @@
  *
  * States may be skipped. Pieces of 256 KiB are read in any order, up to TIER_READS at a time of all gets of the drive,
  * and taken in order: head and key are compared, bytes are copied and summed. Only then the block is committed. A get
- * counts as a reader of its segment, so the segment is not written to. */
+ * counts as a reader of its segment, so the segment is not written to. A void one (deleted, cleared) ends as a miss. */
 #include "store/tier/private.h"
 
 #include <errno.h>

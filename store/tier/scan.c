@@ -5,7 +5,8 @@
  *              --> none, or of another shape: a new one is written, with a new id --> up, empty
  *
  * All tables are read before any segment: records of cleared namespaces are never found. A segment counts if head and
- * footer have the same sequence. Keys deleted during the scan (t->gone) are dropped, and their deletion is written. */
+ * footer have the same sequence. Of two records of one key the one with the higher sequence counts. Keys deleted during
+ * the scan (t->gone) are dropped, and their deletion is written. */
 #include "store/tier/private.h"
 
 #include <errno.h>

@@ -180,7 +180,7 @@ void tier_destroy(struct tier **tier)
 		return;
 	t->store->evicted = NULL;
 	*tier = NULL;
-	if (tier_flying(t))
+	if (tier_flying(t)) /* a device that does not answer may still write to this memory */
 		return;
 	for (unsigned i = 0; i < t->drives; i++)
 		drive_free(t->drive[i]);
