@@ -2,7 +2,7 @@
 /* room.c -- whether a tenant may have one more session: its own limit, and the places that are kept for others
  * (tenant/places.c). A refusal is logged and counted. */
 #include "kvserver/conn/conn.h"
-#include "kvserver/conn/grant.h"
+#include "kvserver/conn/rights.h"
 
 static int room_refuse(const struct conn *c, const char *identity, const struct grant *g, struct tenant_places *t,
 		       const struct kv_error *err)
