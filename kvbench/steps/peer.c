@@ -80,7 +80,7 @@ static void accept_one(struct peer_server *s, int epoll_fd)
 
 static void serve(struct peer_server *s, struct peer_talk *k)
 {
-	unsigned char question[PEER_QUESTION];
+	unsigned char question[PEER_QUESTION] = {0};
 	int rc;
 	if (!k->secure)
 		rc = secure_open(s->ctx, k->fd, &k->secure);
