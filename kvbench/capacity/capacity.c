@@ -12,12 +12,13 @@ static json_t *steps_of(const struct capacity_options *o, int model)
 {
 	bool pooled = model == STEP_POOLED;
 	json_t *list = json_array();
-	struct capacity_steps s;
-	capacity_steps_parse(o->steps, pooled ? KV_MIN(o->max_clients, o->max_sessions) : o->max_clients, &s, NULL);
+	struct bench_list s;
+	bench_list_parse_to("steps", o->steps, pooled ? KV_MIN(o->max_clients, o->max_sessions) : o->max_clients, &s,
+			    NULL);
 	if (pooled)
 		capacity_steps_extend(&s, o->max_sessions);
 	for (unsigned i = 0; i < s.count; i++)
-		json_array_append_new(list, json_integer(s.clients[i]));
+		json_array_append_new(list, json_integer((json_int_t)s.value[i]));
 	return list;
 }
 

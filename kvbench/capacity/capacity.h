@@ -5,14 +5,10 @@
 #ifndef KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
 #define KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
 
+#include "kvbench/setup/list.h"
 #include "kvbench/steps/steps.h"
 
-enum {
-	CAPACITY_CLIENTS_MAX = 4096,
-	CAPACITY_SESSIONS_MAX = 100000,
-	CAPACITY_STEPS_MAX = 256, /* of --steps */
-	CAPACITY_STEPS_ROOM = CAPACITY_STEPS_MAX + 16
-};
+enum { CAPACITY_CLIENTS_MAX = 4096, CAPACITY_SESSIONS_MAX = 100000 };
 
 enum { CAPACITY_MODELS = STEP_POOLED + 1 }; /* models before it are this command's; as a choice: all */
 
@@ -30,17 +26,8 @@ extern const struct kv_opt_program capacity_options_program;
 /* capacity_options_parse -- like bench_options_parse. argv[0] is the program's name, argv[1] an option. */
 int capacity_options_parse(int argc, char **argv, struct capacity_options *out, struct kv_error *err);
 
-struct capacity_steps {
-	unsigned count;
-	uint32_t clients[CAPACITY_STEPS_ROOM];
-};
-
-/* capacity_steps_parse -- "10,100,450,500,..." up to max: ascending numbers, those above max left out; "..." continues
- * by the difference of the last two. 0 or -KV_EINVAL with *err. */
-int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *out, struct kv_error *err);
-
 /* capacity_steps_extend -- continue to max: 1, 2, 5, 10, ... and max itself. */
-void capacity_steps_extend(struct capacity_steps *steps, uint32_t max);
+void capacity_steps_extend(struct bench_list *steps, uint32_t max);
 
 /* capacity_main -- the sub-command. argv as for capacity_options_parse. Returns the exit status: 0 also where a limit
  * was met: the limit is the result. capacity_step_main -- step_main of this command. */

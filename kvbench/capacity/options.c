@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c -- the option table of kv-bench capacity, and lists of steps. As with kv-bench itself no option is
+/* options.c -- the option table of kv-bench capacity. As with kv-bench itself no option is
  * accepted and then ignored. */
 
 #include "kvbench/capacity/capacity.h"
-
-#include "kvbench/setup/list.h"
 
 #define AT(member) .offset = offsetof(struct capacity_options, member)
 
@@ -64,66 +62,18 @@ const struct kv_opt_program capacity_options_program = {
 		    "not start, 128 + signal when it was interrupted: the report has the complete steps.",
 };
 
-/* ---- steps ---- */
-
-static int steps_add(struct capacity_steps *s, uint64_t n, uint32_t max, struct kv_error *err)
-{
-	if (n == 0 || s->count == CAPACITY_STEPS_MAX)
-		return kv_fail(err, -KV_EINVAL,
-			       n == 0 ? "--steps: 0 clients are no step" : "--steps: at most 256 steps; choose fewer");
-	if (n <= max)
-		s->clients[s->count++] = (uint32_t)n;
-	return 0;
-}
-
-/* last: the last two numbers of the text, whether or not they are above max. */
-static int steps_go_on(struct capacity_steps *s, const uint64_t last[2], uint32_t max, struct kv_error *err)
-{
-	int rc = 0;
-	if (last[0] == 0)
-		return kv_fail(err, -KV_EINVAL,
-			       "--steps: \"...\" continues by the difference of two numbers before it");
-	for (uint64_t n = 2 * last[1] - last[0]; n <= max && rc == 0; n += last[1] - last[0])
-		rc = steps_add(s, n, max, err);
-	return rc;
-}
-
-int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *out, struct kv_error *err)
-{
-	uint64_t last[2] = {0, 0};
-	char item[32];
-	int rc = 0;
-	memset(out, 0, sizeof(*out));
-	if (!*text)
-		return kv_fail(err, -KV_EINVAL, "--steps: no number of clients is given");
-	while (rc == 0 && bench_word(&text, ',', item, sizeof(item))) {
-		uint64_t n;
-		if (strcmp(item, "...") == 0 && !text)
-			return steps_go_on(out, last, max, err);
-		if (kv_u64_parse(item, &n) < 0 || n > UINT32_MAX)
-			return kv_fail(err, -KV_EINVAL, "--steps: '%s' is not a number of clients, such as 100", item);
-		if (n > 0 && n <= last[1])
-			return kv_fail(err, -KV_EINVAL, "--steps: %llu is no step here: numbers of clients must rise",
-				       (unsigned long long)n);
-		rc = steps_add(out, n, max, err);
-		last[0] = last[1];
-		last[1] = n;
-	}
-	return rc;
-}
-
-void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
+void capacity_steps_extend(struct bench_list *steps, uint32_t max)
 {
 	static const uint32_t factor[] = {1, 2, 5};
-	uint64_t last = steps->count ? steps->clients[steps->count - 1] : 0, ten = 1;
-	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && CAPACITY_STEPS_ROOM - CAPACITY_STEPS_MAX >= 3 * 5 + 1,
+	uint64_t last = steps->count ? steps->value[steps->count - 1] : 0, ten = 1;
+	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && BENCH_LIST_ROOM - BENCH_LIST_MAX >= 3 * 5 + 1,
 		       "all have room");
 	for (; ten < max; ten *= 10)
 		for (unsigned i = 0; i < KV_COUNT(factor); i++)
 			if (factor[i] * ten > last && factor[i] * ten < max)
-				steps->clients[steps->count++] = (uint32_t)(factor[i] * ten);
+				steps->value[steps->count++] = factor[i] * ten;
 	if (max > last)
-		steps->clients[steps->count++] = max;
+		steps->value[steps->count++] = max;
 }
 
 /* ---- all of them ---- */
@@ -145,8 +95,8 @@ static int check_own_server(const struct capacity_options *o, struct kv_error *e
 
 static int check_steps(const struct capacity_options *o, struct kv_error *err)
 {
-	struct capacity_steps steps;
-	int rc = capacity_steps_parse(o->steps, o->max_clients, &steps, err);
+	struct bench_list steps;
+	int rc = bench_list_parse_to("steps", o->steps, o->max_clients, &steps, err);
 	if (rc == 0 && steps.count == 0)
 		rc = kv_fail(err, -KV_EINVAL, "--max-clients %u leaves no step of %s", o->max_clients, o->steps);
 	if (rc == 0 && o->step.device && o->model != STEP_VERBS && o->model != CAPACITY_MODELS)

@@ -12,7 +12,7 @@ enum { WORD_MAX = 32 };
 
 struct list_parser {
 	const char *name;
-	bool size;
+	bool size, cut; /* cut: numbers above max are left out */
 	uint64_t min, max;
 	uint64_t last[3]; /* numbers since "...", the newest at [0] */
 	unsigned known;
@@ -43,6 +43,8 @@ static int add(struct list_parser *l, uint64_t n)
 {
 	struct bench_list *a = l->out;
 	char one[32], two[32];
+	if (l->cut && n > l->max)
+		return 0;
 	if (n < l->min || n > l->max)
 		return kv_fail(l->err, -KV_EINVAL, "--%s: %s is out of range; allowed is %s to %s", l->name,
 			       shown(l, n, (char[32]){0}, 32), shown(l, l->min, one, sizeof(one)),
@@ -62,7 +64,7 @@ static int add(struct list_parser *l, uint64_t n)
 static int go_on(struct list_parser *l, uint64_t end)
 {
 	uint64_t a = l->last[2], b = l->last[1], c = l->last[0], n;
-	bool three = l->known >= 3, plus = !three || c - b == b - a;
+	bool three = l->known >= 3 && !l->cut, plus = !three || c - b == b - a;
 	bool times = three && !plus && b % a == 0 && c % b == 0 && c / b == b / a;
 	int rc = 0;
 	if (l->known < 2 || !(plus || times))
@@ -93,7 +95,7 @@ static int take(struct list_parser *l, const char *word, bool dots)
 {
 	uint64_t n;
 	int rc = number(l, word, &n);
-	if (rc == 0 && (n < l->min || n > l->max))
+	if (rc == 0 && (n < l->min || n > l->max) && !l->cut)
 		return add(l, n); /* it says so */
 	if (rc == 0 && dots)
 		rc = go_on(l, n);
@@ -106,23 +108,36 @@ static int take(struct list_parser *l, const char *word, bool dots)
 	return rc;
 }
 
-int bench_list_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct bench_list *out,
-		     struct kv_error *err)
+static int parse(struct list_parser *l, const char *text)
 {
-	struct list_parser l = {.name = name, .size = size, .min = min, .max = max, .out = out, .err = err};
 	char word[WORD_MAX];
 	bool dots = false;
 	int rc = 0;
-	memset(out, 0, sizeof(*out));
+	memset(l->out, 0, sizeof(*l->out));
 	while (rc == 0 && bench_word(&text, ',', word, sizeof(word))) {
 		if (strcmp(word, "...") != 0) {
-			rc = take(&l, word, dots);
+			rc = take(l, word, dots);
 			dots = false;
+		} else if (!dots && !text && l->cut) {
+			rc = go_on(l, l->max + 1);
 		} else if (dots || !text) {
-			rc = kv_fail(err, -KV_EINVAL, "--%s: write the last number after \"...\"", name);
+			rc = kv_fail(l->err, -KV_EINVAL, "--%s: write the last number after \"...\"", l->name);
 		} else {
 			dots = true;
 		}
 	}
 	return rc;
+}
+
+int bench_list_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct bench_list *out,
+		     struct kv_error *err)
+{
+	struct list_parser l = {.name = name, .size = size, .min = min, .max = max, .out = out, .err = err};
+	return parse(&l, text);
+}
+
+int bench_list_parse_to(const char *name, const char *text, uint64_t max, struct bench_list *out, struct kv_error *err)
+{
+	struct list_parser l = {.name = name, .cut = true, .min = 1, .max = max, .out = out, .err = err};
+	return parse(&l, text);
 }

@@ -7,11 +7,11 @@
 
 #include "base/base.h"
 
-enum { BENCH_LIST_MAX = 64 };
+enum { BENCH_LIST_MAX = 256, BENCH_LIST_ROOM = BENCH_LIST_MAX + 16 /* for whoever adds some */ };
 
 struct bench_list {
 	unsigned count;
-	uint64_t value[BENCH_LIST_MAX]; /* rising */
+	uint64_t value[BENCH_LIST_ROOM]; /* rising */
 };
 
 /* bench_word -- the text at *at up to `end`, or all of it; cut where it is longer than cap. *at moves behind it, or
@@ -24,5 +24,9 @@ bool bench_word(const char **at, char end, char *word, size_t cap);
  * with *err. */
 int bench_list_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct bench_list *out,
 		     struct kv_error *err);
+
+/* bench_list_parse_to -- the same of numbers from 1 on, but those above max are left out, "..." continues by the
+ * difference of two numbers, and behind the last number it continues to max. */
+int bench_list_parse_to(const char *name, const char *text, uint64_t max, struct bench_list *out, struct kv_error *err);
 
 #endif

@@ -8,13 +8,13 @@
 
 static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsigned n)
 {
-	struct capacity_steps s;
+	struct bench_list s;
 	struct kv_error err = {0};
-	if (capacity_steps_parse(text, max, &s, &err) < 0)
+	if (bench_list_parse_to("steps", text, max, &s, &err) < 0)
 		fail_msg("%s: %s", text, err.text);
 	assert_int_equal(s.count, n);
 	for (unsigned i = 0; i < n; i++)
-		assert_int_equal(s.clients[i], want[i]);
+		assert_int_equal(s.value[i], want[i]);
 }
 
 #define STEPS(text, max, ...)                                                                                          \
@@ -29,6 +29,7 @@ static void steps_are_a_list_that_may_go_on(void **state)
 	STEPS("10,100,450,500,...", 649, 10, 100, 450, 500, 550, 600);
 	STEPS("10,100,450,500,...", 470, 10, 100, 450);
 	STEPS("1,2,...", 5, 1, 2, 3, 4, 5);
+	STEPS("10,20,...,45", 1000, 10, 20, 30, 40, 45);
 	STEPS("7,4000000000", 7, 7);
 }
 
@@ -36,58 +37,58 @@ static void bad_steps_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *words;
-	} bad[] = {{"", "no number"},
-		   {"0", "no step"},
+	} bad[] = {{"", "''"},
+		   {"0", "out of range"},
 		   {"10,10", "must rise"},
 		   {"100,10", "must rise"},
 		   {"many", "many"},
-		   {"10,...", "two numbers"},
-		   {"...", "two numbers"},
+		   {"10,...", "how it continues"},
+		   {"...", "how it continues"},
 		   {"10,,20", "''"},
-		   {"10,20,...,40", "..."},
+		   {"10,...,...", "last number"},
 		   {"-5", "-5"},
 		   {"1.5", "1.5"},
-		   {"99999999999", "99999999999"},
-		   {"1,2,...", "at most 256"}};
-	struct capacity_steps s;
+		   {"1,2,...", "more than 256"}};
+	struct bench_list s;
 	struct kv_error err;
 
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
 		err = (struct kv_error){0};
-		if (capacity_steps_parse(bad[i].text, 4096, &s, &err) != -KV_EINVAL || !strstr(err.text, bad[i].words))
+		if (bench_list_parse_to("steps", bad[i].text, 4096, &s, &err) != -KV_EINVAL ||
+		    !strstr(err.text, bad[i].words))
 			fail_msg("\"%s\": \"%s\" does not say \"%s\"", bad[i].text, err.text, bad[i].words);
 	}
 }
 
 static void pooled_steps_go_on_to_the_most(void **state)
 {
-	struct capacity_steps s;
+	struct bench_list s;
 	static const uint32_t want[] = {10, 450, 500, 1000, 2000, 5000, 10000, 20000};
 	(void)state;
-	assert_int_equal(capacity_steps_parse("10,450", 450, &s, NULL), 0);
+	assert_int_equal(bench_list_parse_to("steps", "10,450", 450, &s, NULL), 0);
 	capacity_steps_extend(&s, 20000);
 	assert_int_equal(s.count, KV_COUNT(want));
 	for (unsigned i = 0; i < s.count; i++)
-		assert_int_equal(s.clients[i], want[i]);
-	assert_int_equal(capacity_steps_parse("10", 10, &s, NULL), 0);
+		assert_int_equal(s.value[i], want[i]);
+	assert_int_equal(bench_list_parse_to("steps", "10", 10, &s, NULL), 0);
 	capacity_steps_extend(&s, 17);
 	assert_int_equal(s.count, 2);
-	assert_int_equal(s.clients[1], 17);
+	assert_int_equal(s.value[1], 17);
 	capacity_steps_extend(&s, 5);
 	assert_int_equal(s.count, 2);
 	/* However long the list was. */
-	assert_int_equal(capacity_steps_parse("1,2,...", CAPACITY_STEPS_MAX, &s, NULL), 0);
-	assert_int_equal(s.count, CAPACITY_STEPS_MAX);
+	assert_int_equal(bench_list_parse_to("steps", "1,2,...", BENCH_LIST_MAX, &s, NULL), 0);
+	assert_int_equal(s.count, BENCH_LIST_MAX);
 	capacity_steps_extend(&s, CAPACITY_SESSIONS_MAX);
-	assert_int_equal(s.clients[CAPACITY_STEPS_MAX], 500);
-	assert_int_equal(s.clients[s.count - 1], CAPACITY_SESSIONS_MAX);
-	assert_in_range(s.count, CAPACITY_STEPS_MAX + 1, CAPACITY_STEPS_ROOM);
+	assert_int_equal(s.value[BENCH_LIST_MAX], 500);
+	assert_int_equal(s.value[s.count - 1], CAPACITY_SESSIONS_MAX);
+	assert_in_range(s.count, BENCH_LIST_MAX + 1, BENCH_LIST_ROOM);
 	/* Nothing of the list is left. */
-	assert_int_equal(capacity_steps_parse("300", 50, &s, NULL), 0);
+	assert_int_equal(bench_list_parse_to("steps", "300", 50, &s, NULL), 0);
 	capacity_steps_extend(&s, 50);
-	assert_int_equal(s.clients[0], 1);
-	assert_int_equal(s.clients[s.count - 1], 50);
+	assert_int_equal(s.value[0], 1);
+	assert_int_equal(s.value[s.count - 1], 50);
 }
 
 static int parse(struct capacity_options *o, struct kv_error *err, const char *const *args)

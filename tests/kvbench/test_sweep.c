@@ -61,7 +61,7 @@ static void bad_lists_are_refused_with_their_reason(void **state)
 		   {"5,...,9", "do not show"},
 		   {"1,2,4,...,16,...,64", "do not show"},
 		   {"1,2,5,...,100", "do not show"},
-		   {"1,2,...,1000", "more than 64"},
+		   {"1,2,...,1000", "more than 256"},
 		   {"1,2,4,...,99999999999", "out of range"},
 		   {"99999999999999999999999999", "is not a number"},
 		   {"-1", "'-1' is not"},
