@@ -139,18 +139,18 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	/* Of several, each has room for twice its share, also before others come. */
 	if (o->server.num_servers > 1)
 		values = (2 * values + servers_at_start(o) - 1) / servers_at_start(o);
-	b->results.expiring = o->load.ttl && reads_ns(o, &b->results.trace) / 1000000000 >= o->load.ttl;
-	b->results.misses_expected = b->results.expiring || o->server.events.count > 0;
+	b->results.memory.expiring = o->load.ttl && reads_ns(o, &b->results.trace) / 1000000000 >= o->load.ttl;
+	b->results.memory.misses_expected = b->results.memory.expiring || o->server.events.count > 0;
 	if (o->target.servers.count > 0)
 		return 0;
 	if (o->server.memory_mb == 0) {
 		uint64_t available = kv_memory_available() / o->server.num_servers;
-		int rc = bench_keys_plan(o, values, shards, available, &b->results.memory_mb, err);
+		int rc = bench_keys_plan(o, values, shards, available, &b->results.memory.mb, err);
 		return rc < 0 ? memory_refused(o, values, available, err) : 0;
 	}
-	b->results.memory_mb = o->server.memory_mb;
+	b->results.memory.mb = o->server.memory_mb;
 	if (bench_keys_memory(o, values, shards) > o->server.memory_mb << 20)
-		b->results.memory_short = b->results.misses_expected = true;
+		b->results.memory.is_short = b->results.memory.misses_expected = true;
 	return 0;
 }
 
@@ -173,7 +173,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 	atomic_int pid = 0;
 	struct progress bar = {.out = b->out,
 			       .name = "memory",
-			       .total = b->results.memory_mb,
+			       .total = b->results.memory.mb,
 			       .unit = "MiB",
 			       .done = touched_mib,
 			       .arg = &pid};
@@ -186,7 +186,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .eviction = o->server.eviction,
 					  .allow_pull = o->target.mode == KVC_MODE_PULL && !o->roofline.run,
 					  .pull_where_safe = o->target.mode == KVC_MODE_AUTO && !o->roofline.run,
-					  .memory_mb = b->results.memory_mb,
+					  .memory_mb = b->results.memory.mb,
 					  .tier = &o->server.tier,
 					  .count = o->server.num_servers,
 					  .late = bench_events_late(&o->server.events),
@@ -198,7 +198,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .out_pid = &pid};
 	if (o->target.servers.count > 0)
 		return 0;
-	b->results.server_threads = so.threads;
+	b->results.memory.server_threads = so.threads;
 	progress_start(&bar);
 	rc = server_child_start(&so, &b->server, err);
 	progress_stop(&bar);
@@ -276,13 +276,13 @@ static int open_pool(struct bench *b, struct kv_error *err)
 	if (rc < 0)
 		return rc;
 	b->num_clients = kvc_num_clients(b->pool);
-	b->results.info.size = sizeof(b->results.info);
-	rc = kvc_info(b->pool, &b->results.info);
-	b->results.put_way = put_way(b->pool, ko.num_servers);
+	b->results.library.info.size = sizeof(b->results.library.info);
+	rc = kvc_info(b->pool, &b->results.library.info);
+	b->results.library.put_way = put_way(b->pool, ko.num_servers);
 	if (rc == 0 && b->server && bench_events_late(&o->server.events))
 		rc = members_wait(b, err);
 	if (rc == 0 && !b->server && !o->load.no_write)
-		b->results.pages_left = bench_pages_wait(b->pool, ko.num_servers, PAGES_WAIT_NS);
+		b->results.library.pages_left = bench_pages_wait(b->pool, ko.num_servers, PAGES_WAIT_NS);
 	return rc;
 }
 
@@ -299,7 +299,7 @@ static uint64_t duplicates_count(const struct bench *b)
 {
 	struct kvc_stat_item *item = calloc(STATS_MAX, sizeof(*item));
 	uint64_t sum = 0;
-	for (unsigned i = 0; item && i < b->results.info.num_servers; i++) {
+	for (unsigned i = 0; item && i < b->results.library.info.num_servers; i++) {
 		const struct kvc_call call = {.size = sizeof(call), .server = i};
 		int n = kvc_stat(b->pool, item, STATS_MAX, &call);
 
@@ -506,9 +506,9 @@ static void take_tier(struct bench *b)
 	struct kvc_stat_item *item = b->opt->server.tier.count ? calloc(STATS_MAX, sizeof(*item)) : NULL;
 	const struct kvc_call call = {.size = sizeof(call)};
 	int n = item ? kvc_stat(b->pool, item, STATS_MAX, &call) : 0;
-	for (int i = 0; i < n && to->num_tier < BENCH_TIER_STATS_MAX; i++)
+	for (int i = 0; i < n && to->library.num_tier < BENCH_TIER_STATS_MAX; i++)
 		if (strcmp(item[i].group, "tier") == 0)
-			to->tier[to->num_tier++] = item[i];
+			to->library.tier[to->library.num_tier++] = item[i];
 	free(item);
 }
 
@@ -516,20 +516,22 @@ static void take_tier(struct bench *b)
 static void take_counters(struct bench *b)
 {
 	struct bench_results *to = &b->results;
-	to->num_rails = KV_MIN(to->info.rails, (unsigned)BENCH_RAILS_MAX);
-	memset(to->rail, 0, sizeof(to->rail));
+	to->library.num_rails = KV_MIN(to->library.info.rails, (unsigned)BENCH_RAILS_MAX);
+	memset(to->library.rail, 0, sizeof(to->library.rail));
 	for (unsigned i = 0; i < b->num_clients; i++)
-		for (unsigned k = 0; k < to->num_rails; k++) {
+		for (unsigned k = 0; k < to->library.num_rails; k++) {
 			struct kvc_rail_info r = {.size = sizeof(r)};
 			if (kvc_rail_info(b->pool, i, k, &r) == 0)
-				take_rail(&to->rail[k], &r);
+				take_rail(&to->library.rail[k], &r);
 		}
-	b->results.counters.size = sizeof(b->results.counters);
-	kvc_counters(b->pool, &b->results.counters);
+	b->results.library.counters.size = sizeof(b->results.library.counters);
+	kvc_counters(b->pool, &b->results.library.counters);
 	/* With push the server moves the bytes and chooses the NIC. If we have only one, all bytes went over it; of
 	 * several we do not know. */
-	for (unsigned k = 0; k < to->num_rails; k++)
-		to->rail[k].bytes = to->num_rails == 1 ? to->counters.bytes_in + to->counters.bytes_out : UINT64_MAX;
+	for (unsigned k = 0; k < to->library.num_rails; k++)
+		to->library.rail[k].bytes = to->library.num_rails == 1
+						    ? to->library.counters.bytes_in + to->library.counters.bytes_out
+						    : UINT64_MAX;
 }
 
 /* A ring for each loop that counts operations: those of clients, or the threads of --async that submit. */
@@ -561,8 +563,8 @@ static int measure(struct bench *b, struct outputs **files)
 	}
 	if (bench_interrupted() && !b->results.keep_going.ran)
 		b->results.interrupted = bench_interrupted();
-	b->results.rss_peak = kv_memory_rss_peak();
-	b->results.server_rss_peak = server_child_memory_peak(b->server);
+	b->results.memory.rss_peak = kv_memory_rss_peak();
+	b->results.memory.server_rss_peak = server_child_memory_peak(b->server);
 	take_counters(b);
 	take_tier(b);
 	report_latency(b);
@@ -615,7 +617,7 @@ static int memory_fits(const struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	uint64_t buffers = (uint64_t)o->load.num_clients * (o->client.buffer_mb << 20);
-	uint64_t servers = o->target.servers.count ? 0 : (uint64_t)servers_at_start(o) * (b->results.memory_mb << 20);
+	uint64_t servers = o->target.servers.count ? 0 : (uint64_t)servers_at_start(o) * (b->results.memory.mb << 20);
 	char what[96], each[32], all[32];
 	snprintf(what, sizeof(what), "the buffers of %u client%s (%s)%s%s", o->load.num_clients,
 		 kv_plural(o->load.num_clients), kv_size_format(o->client.buffer_mb << 20, each, sizeof(each)),

@@ -84,7 +84,7 @@ static uint32_t pairs_wanted(const struct bench *b)
 {
 	unsigned clients = KV_MIN(b->opt->load.num_clients, b->opt->load.num_workers);
 	unsigned loops = b->opt->load.num_threads ? KV_MIN(b->opt->load.num_threads, clients) : clients;
-	unsigned pairs = KV_MIN(KV_MIN(loops, b->results.server_threads), kv_cpus_available() / 2);
+	unsigned pairs = KV_MIN(KV_MIN(loops, b->results.memory.server_threads), kv_cpus_available() / 2);
 	return KV_MIN(KV_MAX(pairs, 1u), (unsigned)FABRIC_PAIRS_MAX);
 }
 

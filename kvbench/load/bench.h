@@ -118,33 +118,48 @@ struct prefix_result {
 	char why[160]; /* why nothing was tried; "" */
 };
 
-struct bench_results {
+/* What the library says of itself, and its servers of theirs. */
+struct bench_library {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
 	unsigned num_rails; /* 0: none were looked at */
 	struct kvc_counters counters;
 	struct kvc_stat_item tier[BENCH_TIER_STATS_MAX];
 	unsigned num_tier;
-	int64_t started_s; /* since 1970 */
-	struct bench_conditions conditions;
-	unsigned server_threads;            /* of our own server */
-	int interrupted;                    /* the signal that ended the run before its end, or 0 */
-	uint64_t rss_peak, server_rss_peak; /* server: of our own ones, else 0 */
-	uint64_t memory_mb;
-	uint64_t values_bytes;    /* of the memory that PUT sends from; 0: the run stores nothing */
-	bool misses_expected;     /* for one of these, or servers that go */
-	bool memory_short;        /* the server's memory is smaller than the workload */
-	bool expiring;            /* the reads take as long as --ttl, or longer */
 	enum kvc_put_way put_way; /* of the first server; KVC_PUT_INLINE: of any */
 	uint64_t pages_left;      /* bytes whose pages servers were still making when the run began */
+};
+
+/* Our own server, and whether the reads may miss. */
+struct bench_memory {
+	unsigned server_threads;
+	uint64_t mb;
+	bool is_short;                      /* it is smaller than the workload */
+	bool expiring;                      /* the reads take as long as --ttl, or longer */
+	bool misses_expected;               /* for one of these, or servers that go */
+	uint64_t rss_peak, server_rss_peak; /* server: of our own ones, else 0 */
+	uint64_t values_bytes;              /* of the memory that PUT sends from; 0: the run stores nothing */
+};
+
+/* With --slo. */
+struct bench_trials {
+	struct bench_slo_search search;
+	uint64_t bad;
+	struct phase_result read[3];
+};
+
+struct bench_results {
+	struct bench_library library;
+	struct bench_memory memory;
+	int64_t started_s; /* since 1970 */
+	struct bench_conditions conditions;
+	int interrupted; /* the signal that ended the run before its end, or 0 */
 	struct phase_result write, warmup, read;
 	struct phase_result mix_put, mix_exists;
 	struct bench_steady steady; /* with --warmup-steady */
 	bool is_steady;
-	struct bench_runs runs;      /* of the read phase */
-	struct bench_slo_search slo; /* with --slo */
-	uint64_t slo_bad;
-	struct phase_result slo_read[3];
+	struct bench_runs runs; /* of the read phase */
+	struct bench_trials slo;
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct bench_happening events;

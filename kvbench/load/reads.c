@@ -183,7 +183,7 @@ static bool kept_up(const struct phase_result *r, uint64_t ops, double rate)
 static enum bench_slo_why trial_why(const struct bench *b, const struct phase_result *r,
 				    const struct bench_slo_trial *t, uint64_t ops)
 {
-	if (errors_of(r) || (misses_of(r) && !b->results.misses_expected) || r->tally.wrong)
+	if (errors_of(r) || (misses_of(r) && !b->results.memory.misses_expected) || r->tally.wrong)
 		return BENCH_SLO_ERRORS;
 	if (t->ops < ops)
 		return BENCH_SLO_BEHIND;
@@ -206,7 +206,7 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 	time_ns = (uint64_t)((double)ops * 1.25e9 / rate) + TRIAL_SLACK_NS;
 	p = reads_phase(b, *first_op, ops, time_ns);
 	p.rate = rate;
-	p.raw_run = b->results.slo.trials + 1;
+	p.raw_run = b->results.slo.search.trials + 1;
 	rc = phase_run(&p, r, err);
 	*first_op += ops;
 	*out = (struct bench_slo_trial){.rate = rate,
@@ -235,7 +235,7 @@ static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, s
 
 static int slo_run(struct bench *b, struct kv_error *err)
 {
-	struct bench_slo_search *s = &b->results.slo;
+	struct bench_slo_search *s = &b->results.slo.search;
 	uint64_t first_op = 0;
 	double rate = 0;
 	bool kept = false;
@@ -250,14 +250,14 @@ static int slo_run(struct bench *b, struct kv_error *err)
 			break;
 		}
 		bench_slo_tried(s, &trial);
-		b->results.slo_bad += r->tally.wrong + (b->results.misses_expected ? 0 : misses_of(r));
+		b->results.slo.bad += r->tally.wrong + (b->results.memory.misses_expected ? 0 : misses_of(r));
 		if (trial.why != BENCH_SLO_KEPT && kept)
 			continue;
 		kept = trial.why == BENCH_SLO_KEPT;
-		memcpy(b->results.slo_read, r, sizeof(b->results.slo_read));
+		memcpy(b->results.slo.read, r, sizeof(b->results.slo.read));
 	}
 	if (rc == 0 && !b->results.read.ran)
-		result_take(b, b->results.slo_read);
+		result_take(b, b->results.slo.read);
 	return rc;
 }
 

@@ -13,7 +13,7 @@ uint64_t reads_ops(const struct bench_options *o, uint64_t keys);
  * results.warmup and results.steady. Returns 0 also when they never did, or a code with *err. */
 int reads_steady(struct bench *bench, struct kv_error *err);
 
-/* reads_run -- fill results.read and results.mixture, of all runs together, and results.runs or results.slo.
+/* reads_run -- fill results.read and results.mixture, of all runs together, and results.runs or results.slo.search.
  * breakdown, outages: one per client, or NULL. Returns 0 also when operations failed (they are counted), or a code with
  * *err. */
 int reads_run(struct bench *bench, struct kv_error *err);

@@ -37,7 +37,7 @@ int values_open(struct bench *bench, struct kv_error *err)
 		return rc;
 	}
 	bench->values = v;
-	bench->results.values_bytes = v->area.len_bytes;
+	bench->results.memory.values_bytes = v->area.len_bytes;
 	return 0;
 }
 

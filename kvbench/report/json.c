@@ -57,10 +57,10 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 static struct bench_options effective(const struct bench *b)
 {
 	struct bench_options o = *b->opt;
-	o.load.num_threads = b->results.info.os_threads;
+	o.load.num_threads = b->results.library.info.os_threads;
 	if (b->server) {
-		o.server.memory_mb = b->results.memory_mb;
-		o.server.server_threads = b->results.server_threads;
+		o.server.memory_mb = b->results.memory.mb;
+		o.server.server_threads = b->results.memory.server_threads;
 	}
 	return o;
 }
@@ -96,11 +96,11 @@ static const char *const put_ways[] = {[KVC_PUT_READ] = "read", [KVC_PUT_INLINE]
 
 static json_t *provider_object(const struct bench_results *r)
 {
-	const struct kvc_info *i = &r->info;
+	const struct kvc_info *i = &r->library.info;
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name",
 			 i->provider, "fabric", i->fabric, "domain", i->domain, "wait", i->wait, "libfabric",
 			 i->libfabric, "doorkeeper", !i->no_door[0], "loopback_congestion_control", i->congestion,
-			 "mode", i->mode, "put", put_ways[r->put_way], "security", i->security, "chunk_bytes",
+			 "mode", i->mode, "put", put_ways[r->library.put_way], "security", i->security, "chunk_bytes",
 			 (json_int_t)i->chunk_bytes, "eager_bytes", (json_int_t)i->eager_bytes, "tx_depth",
 			 (json_int_t)i->tx_depth, "cq_depth", (json_int_t)i->cq_depth, "credits",
 			 (json_int_t)i->credits);
@@ -136,8 +136,8 @@ static json_t *host_object(void)
 static json_t *rails_array(const struct bench_results *r)
 {
 	json_t *rails = json_array();
-	for (unsigned i = 0; i < r->num_rails; i++) {
-		const struct bench_rail *l = &r->rail[i];
+	for (unsigned i = 0; i < r->library.num_rails; i++) {
+		const struct bench_rail *l = &r->library.rail[i];
 		json_array_append_new(
 			rails, json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "device", l->device, "sends",
 					 (json_int_t)l->sends, "receives", (json_int_t)l->receives, "immediates",
@@ -152,13 +152,14 @@ static json_t *rails_array(const struct bench_results *r)
 static json_t *resources_object(const struct bench_results *r)
 {
 	json_t *o =
-		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads,
-			  "endpoints", (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links,
-			  "buffer_bytes", (json_int_t)r->info.buffer_bytes, "values_bytes", (json_int_t)r->values_bytes,
-			  "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
-			  r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
-	if (r->server_rss_peak)
-		json_object_set_new(o, "server_peak_rss_bytes", json_integer((json_int_t)r->server_rss_peak));
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads",
+			  (json_int_t)r->library.info.os_threads, "endpoints", (json_int_t)r->library.info.endpoints,
+			  "links", (json_int_t)r->library.info.links, "buffer_bytes",
+			  (json_int_t)r->library.info.buffer_bytes, "values_bytes", (json_int_t)r->memory.values_bytes,
+			  "peak_rss_bytes", (json_int_t)r->memory.rss_peak, "buffer_pages", r->library.info.memory,
+			  "numa", r->library.info.numa, "register_ns", (json_int_t)r->library.info.register_ns);
+	if (r->memory.server_rss_peak)
+		json_object_set_new(o, "server_peak_rss_bytes", json_integer((json_int_t)r->memory.server_rss_peak));
 	return o;
 }
 
@@ -299,8 +300,8 @@ static json_t *counters_object(const struct kvc_counters *c)
 static json_t *tier_object(const struct bench_results *r)
 {
 	json_t *all = json_object();
-	for (unsigned i = 0; i < r->num_tier; i++)
-		json_object_set_new(all, r->tier[i].name, json_integer((json_int_t)r->tier[i].value));
+	for (unsigned i = 0; i < r->library.num_tier; i++)
+		json_object_set_new(all, r->library.tier[i].name, json_integer((json_int_t)r->library.tier[i].value));
 	return all;
 }
 
@@ -417,7 +418,7 @@ static json_t *rate_object(const struct bench *b)
 
 static json_t *slo_object(const struct bench *b)
 {
-	const struct bench_slo_search *s = &b->results.slo;
+	const struct bench_slo_search *s = &b->results.slo.search;
 	const struct bench_slo_trial *best = bench_slo_best(s);
 	json_t *trials = json_array();
 	for (unsigned i = 0; i < s->trials; i++) {
@@ -451,7 +452,7 @@ static void load_objects(json_t *object, const struct bench *b)
 				    json_pack("{s:b, s:I, s:f, s:f, s:f}", "steady", r->is_steady, "windows",
 					      (json_int_t)r->steady.windows, "spread", r->steady.spread, "within",
 					      r->steady.within, "seconds", (double)r->warmup.elapsed_ns / 1e9));
-	if (r->slo.trials)
+	if (r->slo.search.trials)
 		json_object_set_new(object, "slo", slo_object(b));
 }
 
@@ -489,11 +490,11 @@ json_t *json_document(const struct bench *b)
 			  provider_object(r), "config", config_object(b), "resources", resources_object(r), "phases",
 			  "write", phase_object(b, &r->write), "read", phase_object(b, &r->read), "verify", "checked",
 			  (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
-	if (r->counters.size)
-		json_object_set_new(object, "counters", counters_object(&r->counters));
-	if (r->num_tier)
+	if (r->library.counters.size)
+		json_object_set_new(object, "counters", counters_object(&r->library.counters));
+	if (r->library.num_tier)
 		json_object_set_new(object, "tier", tier_object(r));
-	if (r->num_rails)
+	if (r->library.num_rails)
 		json_object_set_new(object, "rails", rails_array(r));
 	if (r->breakdown)
 		json_object_set_new(object, "breakdown_ns", breakdown_object(r->breakdown));

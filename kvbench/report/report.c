@@ -66,7 +66,7 @@ static void start_server(const struct bench *b)
 	char all[1024] = "";
 	if (b->server) {
 		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
-			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
+			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory.mb));
 		for (unsigned i = 1; i <= b->opt->server.num_servers; i++) {
 			const char *name = server_child_name(b->server, i);
 			const char *address = name ? strchr(name, '=') + 1 : NULL;
@@ -85,7 +85,7 @@ static void start_server(const struct bench *b)
 
 static void start_fabric(const struct bench *b)
 {
-	const struct kvc_info *i = &b->results.info;
+	const struct kvc_info *i = &b->results.library.info;
 	kv_wrap(b->out, "fabric     ", 0, "%s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s", i->provider,
 		i->fabric, i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "",
 		i->congestion, i->congestion[0] ? " (loopback)" : "");
@@ -108,7 +108,7 @@ static void start_load(const struct bench *b)
 		snprintf(by, sizeof(by), " by %s", OF(o->load.submitters, "submitter"));
 	snprintf(workers, sizeof(workers), "%s%s%s on %s, %s", OF(o->load.num_workers, o->load.async ? "id" : "worker"),
 		 o->load.async ? " through a queue" : "", by, OF(b->num_clients, "client"),
-		 OF(b->results.info.os_threads, "thread"));
+		 OF(b->results.library.info.os_threads, "thread"));
 	if (o->load.batch > 1)
 		snprintf(batch, sizeof(batch), ", in batches of %s", COUNT(o->load.batch));
 	if (o->replay.trace)
@@ -146,17 +146,17 @@ static void trace_notes(const struct bench *b)
 static void miss_notes(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	if (b->results.expiring && o->replay.trace)
+	if (b->results.memory.expiring && o->replay.trace)
 		note(b, "at this speed the trace is not shorter than --ttl: "
 			"values expire during the run, and hits are fewer than it has (--ttl 0 keeps them)");
-	else if (b->results.expiring)
+	else if (b->results.memory.expiring)
 		note(b,
 		     "the reads%s are not shorter than --ttl: "
 		     "keys expire during the run and will be misses, which do not fail it",
 		     o->pace.repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
 	if (o->server.events.count)
 		note(b, "servers stop or start during the run (--event): misses do not fail it");
-	else if (b->results.memory_short)
+	else if (b->results.memory.is_short)
 		note(b, "the server's memory is smaller than the workload: "
 			"evicted values are misses, which do not fail this run");
 }
@@ -176,18 +176,18 @@ static void start_notes(const struct bench *b)
 		     idle == 1 ? "s" : "", idle == 1 ? "" : " each");
 	trace_notes(b);
 	miss_notes(b);
-	if (o->client.copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
+	if (o->client.copies != BENCH_COPIES_ONE && b->results.library.info.num_servers < 2)
 		note(b,
 		     "--copies %s, and there is one server: it has the only copy, "
 		     "until it reports other members. Name two with --server",
 		     bench_copies_names[o->client.copies]);
-	if (b->results.put_way == KVC_PUT_INLINE && !o->load.no_write)
+	if (b->results.library.put_way == KVC_PUT_INLINE && !o->load.no_write)
 		note(b, "PUT sends its bytes inside requests, far below GET's rate: "
 			"a server has no landing area for this client (kv-server --landing-mb), and over TCP "
 			"with libfabric before 1.22 it is not safe for it to read (docs/internals/providers.md)");
-	if (b->results.pages_left)
+	if (b->results.library.pages_left)
 		note(b, "servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
-		     SIZE(b->results.pages_left));
+		     SIZE(b->results.library.pages_left));
 	if (o->load.slices)
 		note(b,
 		     "values lie in %u slices; those of a PUT are laid out before its "
@@ -324,7 +324,7 @@ static void runs_table(const struct bench *b)
 
 static void slo_table(const struct bench *b)
 {
-	const struct bench_slo_search *s = &b->results.slo;
+	const struct bench_slo_search *s = &b->results.slo.search;
 	const struct bench_slo_trial *best = bench_slo_best(s);
 	double above = 0;
 	char percentile[24];
@@ -434,7 +434,7 @@ static void latency_table(const struct bench *b)
 		kv_wrap(b->out, "        ", 0,
 			"(a sample is all blocks found, or stored, for one request; "
 			"missed: of lookups that did not find all)");
-	else if (b->opt->pace.rate > 0 || r->slo.trials)
+	else if (b->opt->pace.rate > 0 || r->slo.search.trials)
 		kv_wrap(b->out, "        ", 0,
 			"(of a read: from its intended start, %s arrivals%s; "
 			"service: of reads, from when they really began)",
@@ -471,19 +471,20 @@ static void resource_table(const struct bench *b)
 	uint64_t workers = b->opt->load.num_workers, clients = KV_MAX(b->num_clients, 1u);
 	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one per worker, computed");
 	resource_row(b->out, "workers", COUNT(workers), COUNT(workers));
-	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
-	resource_row(b->out, "endpoints", COUNT(r->info.endpoints), COUNT(workers * (r->info.endpoints / clients)));
-	resource_row(b->out, "links", COUNT(r->info.links), COUNT(workers * (r->info.links / clients)));
-	resource_row(b->out, "registered buffers", SIZE(r->info.buffer_bytes),
+	resource_row(b->out, "OS threads", COUNT(r->library.info.os_threads), COUNT(workers));
+	resource_row(b->out, "endpoints", COUNT(r->library.info.endpoints),
+		     COUNT(workers * (r->library.info.endpoints / clients)));
+	resource_row(b->out, "links", COUNT(r->library.info.links), COUNT(workers * (r->library.info.links / clients)));
+	resource_row(b->out, "registered buffers", SIZE(r->library.info.buffer_bytes),
 		     SIZE(workers * (b->opt->client.buffer_mb << 20)));
-	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes),
-		     SIZE(workers * (r->info.message_bytes / clients)));
-	if (r->values_bytes)
-		resource_row(b->out, "registered values", SIZE(r->values_bytes), SIZE(r->values_bytes));
-	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
-	if (r->server_rss_peak)
+	resource_row(b->out, "registered messages", SIZE(r->library.info.message_bytes),
+		     SIZE(workers * (r->library.info.message_bytes / clients)));
+	if (r->memory.values_bytes)
+		resource_row(b->out, "registered values", SIZE(r->memory.values_bytes), SIZE(r->memory.values_bytes));
+	resource_row(b->out, "peak resident memory", SIZE(r->memory.rss_peak), "-");
+	if (r->memory.server_rss_peak)
 		resource_row(b->out, b->opt->server.num_servers > 1 ? "... of the servers" : "... of the server",
-			     SIZE(r->server_rss_peak), "-");
+			     SIZE(r->memory.server_rss_peak), "-");
 }
 
 static void roofline_rows(const struct bench *b, const char *op, const struct roofline_result *r)
@@ -577,7 +578,7 @@ static void events_table(const struct bench *b)
 /* Counters of the library; a run without trouble has one line. */
 static void counters_table(const struct bench *b)
 {
-	const struct kvc_counters *c = &b->results.counters;
+	const struct kvc_counters *c = &b->results.library.counters;
 	uint64_t requests = KV_MAX(c->requests, (uint64_t)1);
 	if (!c->size)
 		return;
@@ -605,8 +606,8 @@ static void tier_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	char text[BENCH_TIER_STATS_MAX * 64] = "";
-	for (unsigned i = 0; i < r->num_tier; i++) {
-		const struct kvc_stat_item *item = &r->tier[i];
+	for (unsigned i = 0; i < r->library.num_tier; i++) {
+		const struct kvc_stat_item *item = &r->library.tier[i];
 		const char *value = COUNT(item->value);
 		if (strcmp(item->unit, "bytes") == 0)
 			value = SIZE(item->value);
@@ -616,7 +617,7 @@ static void tier_table(const struct bench *b)
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %s", text[0] ? ", " : "",
 				 item->name, value);
 	}
-	if (r->num_tier)
+	if (r->library.num_tier)
 		kv_wrap(b->out, "tier      ", 0, "%s", text[0] ? text : "not used: --memory-mb holds all values");
 }
 
@@ -624,14 +625,14 @@ static void rails_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	bool trouble = false;
-	for (unsigned i = 0; i < r->num_rails; i++)
-		trouble |= r->rail[i].errors || r->rail[i].failures || r->rail[i].out;
-	if (r->num_rails < 2 && !trouble)
+	for (unsigned i = 0; i < r->library.num_rails; i++)
+		trouble |= r->library.rail[i].errors || r->library.rail[i].failures || r->library.rail[i].out;
+	if (r->library.num_rails < 2 && !trouble)
 		return;
 	fprintf(b->out, "\n%-5s %-18s %11s %11s %11s %8s %8s\n", "rails", "", "sent", "received", "immediates",
 		"errors", "failures");
-	for (unsigned i = 0; i < r->num_rails; i++) {
-		const struct bench_rail *l = &r->rail[i];
+	for (unsigned i = 0; i < r->library.num_rails; i++) {
+		const struct bench_rail *l = &r->library.rail[i];
 		char name[80];
 		snprintf(name, sizeof(name), "%s%s", l->device, l->mixed ? ", ..." : "");
 		fprintf(b->out, "%-5u %-18s %11s %11s %11s %8s %8s", i, name, COUNT(l->sends), COUNT(l->receives),
@@ -644,7 +645,7 @@ static void rails_table(const struct bench *b)
 
 void report_conditions_of(const struct bench *b, char text[96], struct report_conditions *out)
 {
-	const struct kvc_info *i = &b->results.info;
+	const struct kvc_info *i = &b->results.library.info;
 	unsigned n = 0;
 	*out = (struct report_conditions){.provider = i->provider,
 					  .wait = i->wait,
@@ -831,7 +832,7 @@ static void judge_replay(struct run_verdict *v, const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
 	/* The hits are known only in order, with an empty server and memory for everything. */
-	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
+	if (!r->ran || !r->complete || !b->server || b->results.memory.misses_expected ||
 	    b->opt->replay.order != BENCH_ORDER_STRICT)
 		return;
 	if (r->block_hits < r->expected_hits && replay_outlived(b))
@@ -844,11 +845,11 @@ static void judge_replay(struct run_verdict *v, const struct bench *b)
 static void judge_slo(struct run_verdict *v, const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	if (r->slo_bad)
-		problem(v, "the trials of --slo met wrong or missing values: %s", OF(r->slo_bad, "value"));
-	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
+	if (r->slo.bad)
+		problem(v, "the trials of --slo met wrong or missing values: %s", OF(r->slo.bad, "value"));
+	if (r->slo.search.trials && !bench_slo_best(&r->slo.search) && !r->interrupted)
 		problem(v, "no tried rate keeps p%.10g within %s, down to %.3g per second",
-			100 * b->opt->pace.aim.quantile, TIME(b->opt->pace.aim.limit_ns), r->slo.high);
+			100 * b->opt->pace.aim.quantile, TIME(b->opt->pace.aim.limit_ns), r->slo.search.high);
 }
 
 static void judge_prefix(struct run_verdict *v, const struct bench_results *r)
@@ -856,7 +857,7 @@ static void judge_prefix(struct run_verdict *v, const struct bench_results *r)
 	if (r->prefix.wrong)
 		problem(v, "a prefix was loaded of which %s had other bytes than were written",
 			OF(r->prefix.wrong, "block"));
-	if (r->prefix.missing && !r->misses_expected)
+	if (r->prefix.missing && !r->memory.misses_expected)
 		problem(v, "a prefix could not be loaded: the server has lost %s of it",
 			OF(r->prefix.missing, "block"));
 	if (r->prefix.code)
@@ -892,7 +893,7 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 		judge_keep_going(&v, r);
 	else
 		judge_phase(&v, "read", &r->read);
-	if (!b->opt->replay.trace && !r->misses_expected && !r->keep_going.ran) {
+	if (!b->opt->replay.trace && !r->memory.misses_expected && !r->keep_going.ran) {
 		judge_misses(&v, b, "warm-up", &r->warmup);
 		judge_misses(&v, b, "read", &r->read);
 		judge_misses(&v, b, "mix", &r->mix_exists);

@@ -395,10 +395,9 @@ static int cluster_await(struct kc_node *n, uint64_t deadline_ns)
 	if (strcmp(n->cluster, ours) == 0 || (!n->cluster[0] && !wanted[0]) || overtaken(n))
 		return 0;
 	kc_votes_drop(&c->cluster.votes, n->index);
-	return kv_fail(
-		&n->error, -KV_EINVAL,
-		"it is of the cluster '%s', and this client of '%s': give the client servers of one cluster, and its name",
-		n->cluster, ours);
+	return kv_fail(&n->error, -KV_EINVAL,
+		       "it is of the cluster '%s', and this client of '%s': use servers of one cluster, and its name",
+		       n->cluster, ours);
 }
 
 static int view_ask_await(struct kc_node *n, uint64_t deadline_ns)

@@ -30,16 +30,16 @@ static int set_up(void **state)
 	kv_opt_defaults(bench_options_table, &f->opt);
 	f->bench.opt = &f->opt;
 	f->bench.num_clients = 4;
-	r->info = (struct kvc_info){.provider = "tcp;ofi_rxm",
-				    .fabric = "net",
-				    .domain = "lo",
-				    .wait = "fd",
-				    .libfabric = "1.17",
-				    .os_threads = 4,
-				    .endpoints = 4,
-				    .links = 16,
-				    .buffer_bytes = 256 << 20};
-	r->rss_peak = 12345678;
+	r->library.info = (struct kvc_info){.provider = "tcp;ofi_rxm",
+					    .fabric = "net",
+					    .domain = "lo",
+					    .wait = "fd",
+					    .libfabric = "1.17",
+					    .os_threads = 4,
+					    .endpoints = 4,
+					    .links = 16,
+					    .buffer_bytes = 256 << 20};
+	r->memory.rss_peak = 12345678;
 	bench_tally_init(&r->write.tally);
 	bench_tally_init(&r->warmup.tally);
 	bench_tally_init(&r->read.tally);
@@ -164,9 +164,9 @@ static void the_report_says_what_ran(void **state)
 	f->opt.out.argv = argv;
 	r->started_s = 1700000000;
 	r->interrupted = 2;
-	r->num_rails = 2;
-	r->rail[0].bytes = 4096;
-	r->rail[1].bytes = UINT64_MAX;
+	r->library.num_rails = 2;
+	r->library.rail[0].bytes = 4096;
+	r->library.rail[1].bytes = UINT64_MAX;
 	j = report_of(&f->bench);
 	given = json_object_get(json_object_get(j, "run"), "options");
 	assert_int_equal(json_array_size(given), 2);
@@ -246,16 +246,16 @@ static void the_summary_fits_80_columns(void **state)
 					   .lost = 1u << 30};
 	r->roofline = r->roofline_put = (struct roofline_result){
 		.ran = true, .op_bytes_per_s = 1e11, .bytes_per_s = 1e11, .efficiency = 1, .rounds = 100, .depth = 1};
-	r->counters = (struct kvc_counters){.size = sizeof(r->counters),
-					    .requests = 1ull << 40,
-					    .queue_ns = 1ull << 60,
-					    .timeouts = 1ull << 40,
-					    .fences = 1ull << 40,
-					    .slow = 1ull << 40};
-	r->num_rails = 2;
-	snprintf(r->rail[0].device, sizeof(r->rail[0].device), "rdmap79s0-rdm");
-	r->rail[0].sends = r->rail[0].receives = r->rail[0].immediates = 999999999;
-	r->rail[0].out = 4;
+	r->library.counters = (struct kvc_counters){.size = sizeof(r->library.counters),
+						    .requests = 1ull << 40,
+						    .queue_ns = 1ull << 60,
+						    .timeouts = 1ull << 40,
+						    .fences = 1ull << 40,
+						    .slow = 1ull << 40};
+	r->library.num_rails = 2;
+	snprintf(r->library.rail[0].device, sizeof(r->library.rail[0].device), "rdmap79s0-rdm");
+	r->library.rail[0].sends = r->library.rail[0].receives = r->library.rail[0].immediates = 999999999;
+	r->library.rail[0].out = 4;
 	r->keep_going.ran = true;
 	for (unsigned i = 0; i < 2; i++) {
 		struct phase_result *p = i ? &r->read : &r->write;
@@ -454,7 +454,7 @@ static void a_trace_has_its_cpu_time_once(void **state)
 static void waits_are_means(void **state)
 {
 	struct fixture *f = *state;
-	struct kvc_counters *c = &f->bench.results.counters;
+	struct kvc_counters *c = &f->bench.results.library.counters;
 	char *text;
 	*c = (struct kvc_counters){
 		.size = sizeof(*c), .requests = 1000000, .queue_ns = 1497000000000ull, .room_wait_ns = 5000000000ull};
@@ -468,7 +468,7 @@ static void copies_are_told_where_they_are_made(void **state)
 {
 	struct fixture *f = *state;
 	char *text;
-	f->bench.results.counters =
+	f->bench.results.library.counters =
 		(struct kvc_counters){.size = sizeof(struct kvc_counters), .copies = 12, .copy_bytes = 49152};
 	text = summary_of(&f->bench);
 	assert_null(strstr(text, "second copies"));
@@ -541,7 +541,7 @@ static void progress_fits_a_narrow_terminal(void **state)
 static void counters_appear_when_taken(void **state)
 {
 	struct fixture *f = *state;
-	struct kvc_counters *c = &f->bench.results.counters;
+	struct kvc_counters *c = &f->bench.results.library.counters;
 	json_t *j, *counters;
 	c->size = sizeof(*c);
 	c->gets = 100;
@@ -814,7 +814,7 @@ static void misses_of_a_run_that_wrote_nothing_say_so(void **state)
 static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
-	f->bench.results.misses_expected = true;
+	f->bench.results.memory.misses_expected = true;
 	f->bench.results.read.tally.misses = 50;
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
