@@ -32,6 +32,10 @@ shift $((OPTIND - 1))
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0 names=
 export CMOCKA_MESSAGE_OUTPUT=tap
+
+# Where python3 is the script of a version manager (pyenv), which takes 0.1 s to find the real one, that one is taken.
+script=$(type -P python3) && [ "$(head -c 2 "$script" | tr -d '\0')" = '#!' ] &&
+	PATH=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))'):$PATH
 child=
 
 # log_take PROGRAM -- sets $log. A program may be named twice, and two names may differ in / and _ alone: each run has a
