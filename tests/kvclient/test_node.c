@@ -3,6 +3,9 @@
  * node's own coroutine, which connects and serves, runs in tests/sim and against real servers in test_outage.c.) */
 #include "links.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "kvclient/request/admission.h"
 #include "kvclient/request/life.h"
 
@@ -291,6 +294,26 @@ static void silence_is_never_less_than_two_heartbeats(void **state)
 	assert_int_equal(kc_node_silence_ns(&links.node), 5000 * MS);
 }
 
+/* kv-client has room for all servers of a cluster, and speaks to a few. */
+static void nodes_that_were_never_used_have_no_pages(void **state)
+{
+	enum { NODES = 1024 };
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from, to;
+	unsigned char there[1 + NODES * sizeof(struct kc_node_own) / 4096];
+	(void)state;
+	links.pool.room = NODES;
+	links.client.pool = &links.pool;
+	assert_int_equal(kc_nodes_make(&links.client), 0);
+	assert_ptr_equal(links.client.node[NODES - 1].own, &links.client.nodes_own[NODES - 1]);
+	from = ((uintptr_t)links.client.nodes_own + page - 1) & ~(page - 1);
+	to = (uintptr_t)&links.client.nodes_own[NODES] & ~(page - 1);
+	assert_int_equal(mincore((void *)from, to - from, there), 0);
+	for (size_t i = 0; i < (to - from) / page; i++)
+		assert_int_equal(there[i] & 1, 0);
+	kc_nodes_free(&links.client);
+	links.client.pool = NULL;
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, links_down)
 
 int main(void)
@@ -308,6 +331,7 @@ int main(void)
 		TEST(without_a_connection_nothing_is_said),
 		TEST(a_strangers_text_is_made_printable_and_cut),
 		TEST(silence_is_never_less_than_two_heartbeats),
+		cmocka_unit_test(nodes_that_were_never_used_have_no_pages),
 	};
 	return cmocka_run_group_tests_name("kvclient/node", tests, NULL, NULL);
 }
