@@ -27,7 +27,8 @@ struct tier_waiter {
 	struct tier_wait wait; /* of a GET */
 	struct tier_safe safe; /* of others */
 	struct request *r;
-	int32_t status; /* safe: the answer's */
+	struct tenant *reads; /* counts this GET; or NULL */
+	int32_t status;       /* safe: the answer's */
 	struct wire_request q;
 	uint8_t key[KV_KEY_MAX];
 };
@@ -62,6 +63,8 @@ static void waiter_end(struct request *r)
 	if (!w)
 		return;
 	r->tier.waiter = NULL;
+	if (w->reads)
+		w->reads->tier_gets--;
 	tier_get_cancel(st->tier, &w->wait);
 	tier_safe_cancel(st->tier, &w->safe);
 	slab_put(&st->waiters, w);
@@ -88,6 +91,7 @@ static struct tier_waiter *waiter_new(struct link *l, const struct wire_request 
 	}
 	w->wait = (struct tier_wait){.arg = w};
 	w->safe = (struct tier_safe){.arg = w};
+	w->reads = NULL;
 	w->r = r;
 	w->q = *q;
 	if (q->key.len) /* a CLEAR has none */
@@ -134,6 +138,12 @@ static void get_again(struct tier_wait *wait, enum tier_end how)
 	store_enter(&s->store, entered);
 }
 
+/* A tenant may wait with half of them at a time. */
+static bool gets_left(const struct tenant *t)
+{
+	return !t || t->tier_gets < TIER_GETS_MAX / 2;
+}
+
 bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns)
 {
 	struct shard *s = l->attachment->shard;
@@ -143,10 +153,13 @@ bool get_tier(struct link *l, const struct wire_request *q, struct wire_reply *r
 	if (!tier_has(t, index_hash(&s->store.index, q->key.data, q->key.len), now_ns))
 		return false;
 	reply->flags |= WIRE_GET_ON_TIER;
-	w = q->flags & WIRE_GET_MEMORY_ONLY ? NULL : waiter_new(l, q, now_ns);
+	w = q->flags & WIRE_GET_MEMORY_ONLY || !gets_left(l->session->tenant) ? NULL : waiter_new(l, q, now_ns);
 	if (!w)
 		return false;
 	w->wait.end = get_again;
+	w->reads = l->session->tenant;
+	if (w->reads)
+		w->reads->tier_gets++;
 	if (tier_get(t, q->key.data, q->key.len, deadline_ns, now_ns, &w->wait) == 0)
 		return true;
 	waiter_drop(w->r);

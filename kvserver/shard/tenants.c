@@ -8,6 +8,8 @@
 #include "kvserver/shard/session.h"
 #include "kvserver/shard/shard.h"
 
+enum { REQUESTS_PART = SHARD_REQUESTS_MAX / 2 }; /* which a tenant may have at most: others find room */
+
 #define READ_BURST_NS 100000000ull /* of its rate at once, after a pause */
 
 void tenants_order(struct tenant_orders *o, struct tenants *table)
@@ -79,7 +81,7 @@ bool tenant_admits(struct session *o, const struct wire_request *q, uint64_t now
 {
 	struct tenant *t = o->tenant;
 	bool moves = q->type == WIRE_GET || q->type == WIRE_PUT;
-	bool admits = !moves || (t->active < t->limit.requests && (q->type != WIRE_GET || t->read_free_ns <= now_ns));
+	bool admits = !moves || (t->active < KV_MIN(t->limit.requests, (uint64_t)REQUESTS_PART) && (q->type != WIRE_GET || t->read_free_ns <= now_ns));
 	t->denied += !admits;
 	return admits;
 }

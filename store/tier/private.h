@@ -219,6 +219,7 @@ struct tier_hooks {
 
 struct tier {
 	struct tier_options opt;
+	uint64_t value_part; /* bytes of the devices for each place in the index */
 	const struct tier_hooks *hooks;
 	struct store *store;
 	uint64_t now_ns;
@@ -301,7 +302,7 @@ static inline void tier_item_space(struct tier_item *i, struct space *sp)
 {
 	i->space = sp->index & (SPACES_MAX - 1);
 	i->age = sp->generation & 15;
-	tenant_tier_add(sp, i->len);
+	tenant_tier_add(sp, i->len, 1);
 }
 
 static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t item)

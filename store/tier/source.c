@@ -20,6 +20,14 @@ static struct tier_id id_of(const struct block *b)
 	return (struct tier_id){b->item.hash, tier_more(b->item.key, b->item.key_len)};
 }
 
+/* Whether its tenant has room on the tier for one more value: tiny ones count as their part of the index. */
+static bool tenant_full(const struct tier *t, const struct tenant *of, uint64_t len)
+{
+	uint64_t cap = of->limit.tier;
+	return cap != UINT64_MAX &&
+	       (of->tier_bytes > cap || len > cap - of->tier_bytes || (of->tier_values + 1) * t->value_part > cap);
+}
+
 /* Not to be written: the tier has it, its tenant has no room there, it is of an earlier generation, or others may have
  * deleted it: the tier judges its records once. (A clear leaves the highest generation as it is.) */
 static bool needless(struct tier *t, const struct block *b)
@@ -27,8 +35,8 @@ static bool needless(struct tier *t, const struct block *b)
 	const struct space *sp = t->store->spaces.at[b->space];
 	const struct tenant *of = sp->tenant;
 	struct tier_id id = id_of(b);
-	return !block_current(t->store, b) || sp->generation == UINT64_MAX || of->tier_bytes > of->limit.tier ||
-	       b->len > of->limit.tier - of->tier_bytes || !store_good(t->store, b) || tier_key_find(t, &id) != 0;
+	return !block_current(t->store, b) || sp->generation == UINT64_MAX || tenant_full(t, of, b->len) ||
+	       !store_good(t->store, b) || tier_key_find(t, &id) != 0;
 }
 
 /* ---- hints ---- */

@@ -126,13 +126,19 @@ static void tier_init(struct tier *t, const struct tier_options *o, struct store
 	kv_list_init(&t->safes);
 }
 
-static uint32_t records_for(const struct tier *t)
+static uint64_t bytes_of(const struct tier *t)
 {
 	uint64_t bytes = 0;
-	if (t->opt.records_max)
-		return t->opt.records_max;
 	for (unsigned i = 0; i < t->drives; i++)
 		bytes += t->drive[i]->dev->bytes;
+	return bytes;
+}
+
+static uint32_t records_for(const struct tier *t)
+{
+	uint64_t bytes = bytes_of(t);
+	if (t->opt.records_max)
+		return t->opt.records_max;
 	return (uint32_t)KV_MIN(bytes / RECORD_MEAN + TIER_GETS_MAX, (uint64_t)RECORDS_MAX);
 }
 
@@ -141,7 +147,7 @@ static void record_dropped(void *arg, const struct tier_item *i)
 	const struct tier *t = arg;
 	struct space *sp = t->store->spaces.at[i->space];
 	if (sp && i->age == (sp->generation & 15))
-		tenant_tier_sub(sp, i->len);
+		tenant_tier_sub(sp, i->len, 1);
 }
 
 int tier_create(const struct tier_options *o, struct store *store, struct tier_device *const *devices, unsigned count,
@@ -159,6 +165,7 @@ int tier_create(const struct tier_options *o, struct store *store, struct tier_d
 		if (rc == 0)
 			base += t->drive[i]->fifo.opt.segments;
 	}
+	t->value_part = bytes_of(t) / records_for(t);
 	if (rc == 0 &&
 	    (tier_records_init(&t->records, records_for(t)) != 0 || tier_records_init(&t->gone, GONE_MAX) != 0 ||
 	     tier_admission_init(&t->admission, o->admit, records_for(t)) != 0))

@@ -104,6 +104,28 @@ static void a_get_of_memory_alone_is_a_miss_that_says_why(void **state)
 	assert_int_equal(r->flags, 0);
 }
 
+/* The other half of the reads is for others: a miss that says why. */
+static void a_tenant_waits_for_half_of_the_reads(void **state)
+{
+	struct tenant t = {.limit = {.requests = UINT64_MAX, .read_rate = UINT64_MAX}};
+	struct session *o = &rig.attachment->own;
+	struct wire_request q;
+	const struct wire_reply *r;
+	(void)state;
+	fill();
+	o->tenant = &t;
+	t.tier_gets = TIER_GETS_MAX / 2;
+	q = rig_get(name(0), 0, LEN);
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_NOTFOUND);
+	assert_int_equal(r->flags, WIRE_GET_ON_TIER);
+	t.tier_gets = TIER_GETS_MAX / 2 - 1;
+	q = rig_get(name(0), 0, LEN);
+	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
+	assert_int_equal(t.tier_gets, TIER_GETS_MAX / 2 - 1);
+	o->tenant = NULL;
+}
+
 static void exists_reports_what_is_on_the_tier(void **state)
 {
 	uint8_t digests[3 * WIRE_DIGEST_BYTES];
@@ -377,6 +399,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_value_that_left_memory_is_read, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_get_of_memory_alone_is_a_miss_that_says_why, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(a_tenant_waits_for_half_of_the_reads, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(exists_reports_what_is_on_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_deleted_value_is_gone_from_the_tier, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(a_touch_reaches_the_tier, rig_open, rig_close),

@@ -232,6 +232,34 @@ static void a_tenant_has_its_part_of_the_tier_and_no_more(void **state)
 	tier_rig_close(&rig);
 }
 
+/* Values of a few bytes take places of the index, and count as these. */
+static void tiny_values_count_as_places_of_the_tier(void **state)
+{
+	enum { FIT = 10, WRITTEN = 200 };
+	struct tenant_part some = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	const struct tenant *t;
+	(void)state;
+	open_ready(1);
+	some.tier = FIT * rig.tier->value_part;
+	assert_true(some.tier > (uint64_t)WRITTEN * 16);
+	tenancy_begin(&store, owner_by_name, NULL);
+	assert_int_equal(tenant_set(&store, "a", &some), 0);
+	tenancy_end(&store, rig.now_ns);
+	t = tenant_find(&store, "a");
+	tier_rig_space(&rig, "a");
+	for (unsigned i = 0; i < WRITTEN; i++) {
+		assert_true(tier_rig_put(&rig, key_of(i), 16, i, 0));
+		assert_int_equal(tier_rig_get(&rig, key_of(i)), i); /* a flush writes values that were asked for */
+	}
+	tier_flush(rig.tier, rig.now_ns);
+	tier_rig_settle(&rig);
+	assert_int_equal(t->tier_values, FIT);
+	assert_int_equal(t->tier_bytes, tier_bytes_of_space());
+	assert_true(tier_rig_clear(&rig, true));
+	assert_int_equal(t->tier_values, 0);
+	tier_rig_close(&rig);
+}
+
 static void a_clear_waits_for_its_device(void **state)
 {
 	(void)state;
@@ -955,6 +983,7 @@ int main(void)
 		cmocka_unit_test(a_key_has_a_value_in_each_namespace),
 		cmocka_unit_test(a_cleared_namespace_stays_empty),
 		cmocka_unit_test(a_tenant_has_its_part_of_the_tier_and_no_more),
+		cmocka_unit_test(tiny_values_count_as_places_of_the_tier),
 		cmocka_unit_test(a_clear_waits_for_its_device),
 		cmocka_unit_test(values_of_a_new_generation_come_back),
 		cmocka_unit_test(a_clear_ends_reads_under_way),
