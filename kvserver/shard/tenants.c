@@ -81,7 +81,8 @@ bool tenant_admits(struct session *o, const struct wire_request *q, uint64_t now
 {
 	struct tenant *t = o->tenant;
 	bool moves = q->type == WIRE_GET || q->type == WIRE_PUT;
-	bool admits = !moves || (t->active < KV_MIN(t->limit.requests, (uint64_t)REQUESTS_PART) && (q->type != WIRE_GET || t->read_free_ns <= now_ns));
+	uint64_t most = KV_MIN(t->limit.requests, (uint64_t)REQUESTS_PART);
+	bool admits = !moves || (t->active < most && (q->type != WIRE_GET || t->read_free_ns <= now_ns));
 	t->denied += !admits;
 	return admits;
 }
