@@ -194,6 +194,91 @@ static void many_namespaces_have_few_lines(void **state)
 	free(page.body);
 }
 
+enum { TENANTS = 40 };
+
+static const char *no_owner(void *arg, const char *space)
+{
+	(void)arg;
+	(void)space;
+	return NULL;
+}
+
+static void tenants_begin_here(void *arg)
+{
+	const struct tenant_part no_limit = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	struct shard *s = arg;
+	tenancy_begin(&s->store, no_owner, NULL);
+	for (unsigned i = 0; i < TENANTS; i++) {
+		struct tenant *t;
+		char name[16];
+		snprintf(name, sizeof(name), "t-%u", i);
+		assert_int_equal(tenant_set(&s->store, name, &no_limit), 0);
+		t = tenant_find(&s->store, name);
+		t->read_bytes = 1000 + i;
+		t->denied = 2;
+		tenant_keep(&s->store.tenancy, t, KEPT_PINS, 64);
+		t->tier_bytes = 5;
+		t->active = 1;
+	}
+	s->counts.of[WIRE_STAT_BYTES_READ] = 100000;
+	shard_publish(s);
+	sem_post(&go);
+}
+
+static void tenants_end_here(void *arg)
+{
+	struct shard *s = arg;
+	for (unsigned i = 1; i <= TENANTS; i++) {
+		struct tenant *t = s->store.tenancy.at[i];
+		tenant_release(&s->store.tenancy, t, KEPT_PINS, 64);
+		t->tier_bytes = t->active = 0;
+	}
+	sem_post(&go);
+}
+
+/* The first 32 tenants have lines, and the rest has one where all are known. */
+static void tenants_have_their_figures(void **state)
+{
+	static char table[16384] = "{\"tenants\": [";
+	(void)state;
+	const struct page_source from = source();
+	struct tenant_places *first;
+	struct tenants *t = NULL;
+	struct kv_error err;
+	for (unsigned i = 0; i < TENANTS; i++)
+		snprintf(table + strlen(table), sizeof(table) - strlen(table),
+			 "%s{\"name\": \"t-%u\", \"identities\": [\"i-%u\"], \"namespaces\": {}}", i ? "," : "", i, i);
+	strcat(table, "]}");
+	assert_int_equal(tenants_parse(table, strlen(table), "t.json", &t, &err), 0);
+	assert_int_equal(places_follow(&server->places, t), 0);
+	tenants_unref(&t);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(loop_post(server->shard_loop[i], tenants_begin_here, server->shard[i]), 0);
+		sem_wait(&go);
+	}
+	first = places_find(&server->places, "t-0");
+	places_take(first, PLACE_SESSION);
+	places_take(places_find(&server->places, "t-39"), PLACE_SESSION);
+	first->refused = 7;
+	page_is(&from, "/metrics", 200, "kvrail_tenant_read_bytes_total{tenant=\"t-1\"} 2002\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_read_bytes_total{tenant=\"other\",rest=\"true\"} 135008\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_pinned_bytes{tenant=\"t-31\"} 128\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_tier_bytes{tenant=\"t-0\"} 10\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_requests{tenant=\"t-0\"} 2\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_refused_total{tenant=\"t-0\"} 4\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_sessions{tenant=\"t-0\"} 1\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_sessions{tenant=\"t-31\"} 0\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_sessions{tenant=\"other\",rest=\"true\"} 1\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_sessions_refused_total{tenant=\"t-0\"} 7\n");
+	page_is(&from, "/metrics", 200, "kvrail_tenant_sessions_refused_total{tenant=\"other\",rest=\"true\"} 0\n");
+	places_give(&server->places, first, PLACE_SESSION);
+	places_give(&server->places, places_find(&server->places, "t-39"), PLACE_SESSION);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(loop_post(server->shard_loop[i], tenants_end_here, server->shard[i]), 0);
+		sem_wait(&go);
+	}
+}
+
 static void stand_still(void *arg)
 {
 	(void)arg;
@@ -249,6 +334,7 @@ int main(void)
 		cmocka_unit_test(missing_security_is_shown),
 		cmocka_unit_test(a_drain_is_told),
 		cmocka_unit_test(many_namespaces_have_few_lines),
+		cmocka_unit_test(tenants_have_their_figures),
 		cmocka_unit_test(a_stuck_loop_holds_up_no_page_and_is_told),
 		cmocka_unit_test(a_stopped_server_still_has_pages),
 	};
