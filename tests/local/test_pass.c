@@ -97,6 +97,8 @@ static void server(void *arg)
 	CHECK(local_accept_await(listener, &fd, soon()) == 0);
 	CHECK(local_nonce_await(fd, got, soon()) == 0);
 	CHECK(memcmp(got, nonce, sizeof(got)) == 0);
+	CHECK(local_peer_pid(fd) == (uint32_t)getpid());
+	CHECK(local_peer_pid(-1) == 0);
 	for (uint32_t i = 0; i < SHARDS; i++) {
 		struct local_shard s = shard_make(i);
 		CHECK(local_give_await(fd, &s, soon()) == 0);
