@@ -21,6 +21,7 @@
 #include "kvbench/load/phase.h"
 #include "kvbench/load/prefix.h"
 #include "kvbench/measure/attached.h"
+#include "kvbench/measure/lives.h"
 #include "kvbench/measure/pages.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/reads.h"
@@ -551,6 +552,7 @@ static int measure(struct bench *b, struct outputs **files)
 	rc = memory_open(b, &err);
 	if (rc == 0 && b->opt->out.raw)
 		rc = raw_open(b, *files, &err);
+	bench_lives_begin(b->pool, &b->results.lives);
 	bench_conditions_begin(&b->results.conditions, server_child_cpu_seconds(b->server));
 	if (rc == 0)
 		rc = b->opt->replay.trace ? replay_run(b, &err) : run_phases(b, &err);
@@ -565,6 +567,7 @@ static int measure(struct bench *b, struct outputs **files)
 		b->results.interrupted = bench_interrupted();
 	b->results.memory.rss_peak = kv_memory_rss_peak();
 	b->results.memory.server_rss_peak = server_child_memory_peak(b->server);
+	bench_lives_end(b->pool, &b->results.lives);
 	take_counters(b);
 	take_tier(b);
 	report_latency(b);

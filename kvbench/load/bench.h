@@ -10,6 +10,7 @@
 #include "kvbench/measure/breakdown.h"
 #include "kvbench/setup/options.h"
 #include "kvbench/measure/conditions.h"
+#include "kvbench/measure/lives.h"
 #include "kvbench/measure/outage.h"
 #include "kvbench/measure/raw.h"
 #include "kvbench/measure/series.h"
@@ -153,6 +154,7 @@ struct bench_results {
 	struct bench_memory memory;
 	int64_t started_s; /* since 1970 */
 	struct bench_conditions conditions;
+	struct bench_lives lives;
 	int interrupted; /* the signal that ended the run before its end, or 0 */
 	struct phase_result write, warmup, read;
 	struct phase_result mix_put, mix_exists;

@@ -806,9 +806,17 @@ static void judge_phase(struct run_verdict *v, const char *name, const struct ph
 /* A key that could not be written is rightly missed. */
 static void judge_misses(struct run_verdict *v, const struct bench *b, const char *name, const struct phase_result *p)
 {
+	const struct bench_lives *lives = &b->results.lives;
+	char lost[512];
 	const char *why =
 		" that had been written: it was evicted, because the server has less memory than the values need, or "
 		"its --ttl was over";
+	if (lives->changed)
+		snprintf(lost, sizeof(lost),
+			 " that had been written: server %s %s during the run, and the values in its memory were lost",
+			 lives->server, lives->changed == BENCH_LIFE_ENDED ? "shut down" : "was restarted");
+	if (lives->changed)
+		why = lost;
 	if (b->results.write.tally.errors.num_codes)
 		why = "; not all keys were written";
 	if (b->opt->load.no_write)

@@ -3,7 +3,7 @@
 # load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
 . "$(dirname "$0")/lib.bash"
 patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
-plan $((55 + ${#patterns[@]}))
+plan $((57 + ${#patterns[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
@@ -132,5 +132,27 @@ dies() {
 	[ $? -eq 1 ] && grep -q 'the server died during the read phase' "$scratch/dies" || { cat "$scratch/dies"; return 1; }
 }
 check "a search whose server dies ends and says so" dies
+# A server that ends takes its values with it, and the run says so. Told to stop, it says goodbye: GETs then are misses.
+leaves() {
+	local pid i
+	start_server leaves || return 1
+	"$build/kv-bench" --log-level off "${over[@]}" --server "$server" --num-keys 64 --num-workers 4 --num-clients 1 \
+		--rate 200 --duration 6 >"$scratch/leaves" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 600; i++)); do
+		grep -q '^\[2/[0-9]*\]' "$scratch/leaves" && break
+		sleep 0.1
+	done
+	stop_server "$server_pid"
+	[ "$1" = ended ] || start_server leaves2 --listen-addr "$server" || return 1
+	wait "$pid"
+	[ $? -eq 1 ] && grep -q "$2" "$scratch/leaves" && ! grep -q 'was evicted' "$scratch/leaves" || {
+		cat "$scratch/leaves"
+		return 1
+	}
+}
+check "misses after a server's restart name it" leaves restarted "that had been written: server .* was restarted"
+check "and after its end" leaves ended "that had been written: server .* shut down"
 check "an impossible load names the way out" says 'drop --rate' run --slo p99=2ms --rate 5
 finish

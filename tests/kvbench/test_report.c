@@ -811,6 +811,26 @@ static void misses_of_a_run_that_wrote_nothing_say_so(void **state)
 	}
 }
 
+/* Neither eviction nor --ttl is to blame for what went with a server. */
+static void misses_after_a_server_ended_name_it(void **state)
+{
+	static const char *const words[] = {"it was evicted", "server a:1 shut down", "server a:1 was restarted"};
+	struct fixture *f = *state;
+	char *text = NULL;
+	size_t len = 0;
+	f->bench.results.read.tally.misses = 1;
+	strcpy(f->bench.results.lives.server, "a:1");
+	for (int life = BENCH_LIFE_SAME; life <= BENCH_LIFE_RESTARTED; life++) {
+		FILE *to = open_memstream(&text, &len);
+		f->bench.results.lives.changed = (enum bench_life)life;
+		assert_int_equal(report_verdict(&f->bench, to), 1);
+		fclose(to);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(strstr(text, words[i]) != NULL, i == life);
+		free(text);
+	}
+}
+
 static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
@@ -945,6 +965,7 @@ int main(void)
 		WITH_RUN(errors_misses_and_wrong_bytes_fail_a_run),
 		WITH_RUN(reads_of_nothing_fail_a_run),
 		WITH_RUN(misses_of_a_run_that_wrote_nothing_say_so),
+		WITH_RUN(misses_after_a_server_ended_name_it),
 		WITH_RUN(expected_misses_do_not_fail_a_run),
 		WITH_RUN(a_strict_replay_must_have_the_expected_hits),
 		WITH_RUN(a_whole_replay_is_compared_and_a_part_is_not),
