@@ -113,6 +113,10 @@ class Tier:
         self.tier.shutdown()
         self.view.release()  # as vLLM does: it raises while anybody exports it
 
+    def wait(self):
+        """For an answer, or a moment."""
+        self.tier._poll.poll(10)
+
     def client(self, server):
         """A client with the tier's namespace."""
         return kvrail.Client(server.address, namespace=kvrail.keys.namespace("vllm", **self.tier._fields))
@@ -446,8 +450,8 @@ def ids_of(spec):
 class Manager:
     """TieringOffloadingManager with the tier; a GPU's side is played by whoever calls."""
 
-    def __init__(self, server, **config):
-        self.t = Tier(server, **config)
+    def __init__(self, server, tier=Tier, **config):
+        self.t = tier(server, **config)
         region = MagicMock()
         region.create_kv_memoryview.return_value = self.t.view
         count = "num_chunks" if "num_chunks" in inspect.signature(CPUPrimaryTierOffloadingManager).parameters else "num_blocks"
@@ -466,7 +470,7 @@ class Manager:
     def settle(self):
         while self.manager.has_pending_work():
             self.step()
-            self.t.tier._poll.poll(100)
+            self.t.wait()
 
     def store(self, ctx, keys, seed):
         """As the scheduler does: prepare, the GPU writes, complete, cascade."""
@@ -487,7 +491,7 @@ class Manager:
             self.step()
             if not {RETRY, HIT_PENDING} & set(results):
                 break
-            self.t.tier._poll.poll(10)
+            self.t.wait()
         found = [k for k, r in zip(keys, results) if r is HIT]
         if not found:
             return results, None
