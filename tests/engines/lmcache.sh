@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # lmcache.sh -- LMCache itself, built for CPUs, on kvrail.lmcache: its benchmarks of L2 and of the server, its own tests of
 # native connectors, and what it does when a kv-server dies. lmcache_checks.py has the tests; any of them can be run alone.
+#
+# NIXL=DIR lmcache.sh: also LMCache's nixl_native on NIXL's wheel with our plug-in. Its C++ part is not in LMCache's
+# packages, and is compiled with NIXL's headers in DIR.
 . "$(dirname "$0")/lib.bash"
 version=0.5.6
-tests=26
+tests=28
+headers=${NIXL:-}
 export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
 # LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
@@ -14,6 +18,28 @@ made_lmcache() {
 		"$python" -m pip install --quiet --no-deps --no-build-isolation ./lmcache-0.5.6.tar.gz &&
 		tar -xzf lmcache-0.5.6.tar.gz lmcache-0.5.6/tests lmcache-0.5.6/pytest.ini && mv lmcache-0.5.6 upstream &&
 		rm lmcache-0.5.6.tar.gz
+}
+
+# nixl_part -- LMCache's C++ part of nixl_native, NIXL, and our plug-in next to NIXL's own.
+nixl_part() {
+	local packages parts=$venv/nixl/lmcache-$version/csrc/storage_backends plugins found f
+	packages=$(echo "$venv"/lib/python3*/site-packages)
+	mapfile -t found < <(make --no-print-directory -s nixl-headers NIXL="$headers")
+	make --no-print-directory MODE="$(basename "$build" -clang)" nixl NIXL= &&
+		"$python" -m pip install --quiet --no-deps nixl-cu12==1.5.1 &&
+		plugins=$("$python" tests/engines/nixl_checks.py plugins) &&
+		ln -sfn "$build/nixl/api1/libplugin_KVRAIL.so" "$plugins/libplugin_KVRAIL.so" || return 1
+	[ -e "$packages"/lmcache/lmcache_nixl.so ] && return 0
+	mkdir -p "$venv/nixl" && (cd "$venv/nixl" && NO_GPU_EXT=1 "$python" -m pip download --quiet --no-deps \
+		--no-build-isolation --no-binary :all: lmcache==$version && tar -xzf lmcache-$version.tar.gz) || return 1
+	for f in storage connector pybind; do
+		"${CXX:-g++}" -std=c++20 -O1 -w -fPIC -I"$parts" -I"$parts/nixl" "${found[@]/#/-isystem}" \
+			-isystem"$packages/torch/include" \
+			-isystem"$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')" \
+			-c -o "$venv/nixl/$f.o" "$parts/nixl/$f.cpp" || return 1
+	done
+	"${CXX:-g++}" -shared -o "$packages/lmcache/lmcache_nixl.so" "$venv"/nixl/*.o -L"${plugins%/*}" -lnixl \
+		-Wl,--allow-shlib-undefined -Wl,-rpath,"${plugins%/*}"
 }
 
 # lmcache NAME CASE ARG... -- a test of lmcache_checks.py, which must not print the trace of an exception either.
@@ -57,5 +83,12 @@ if command -v redis-server >/dev/null; then
 	lmcache "the same bench on LMCache's resp, with redis" bench redis
 else
 	skip "the same bench on LMCache's resp, with redis" "there is no redis-server (Debian: apt-get install redis-server)"
+fi
+if [ -n "$headers" ]; then
+	check "LMCache's part of nixl_native can be built" nixl_part
+	lmcache "the same bench on nixl_native, with our plug-in of NIXL" bench nixl
+else
+	skip "LMCache's part of nixl_native can be built" "NIXL names no folder of NIXL's headers"
+	skip "the same bench on nixl_native, with our plug-in of NIXL" "NIXL names no folder of NIXL's headers"
 fi
 finish

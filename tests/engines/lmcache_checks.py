@@ -3,7 +3,7 @@
 """lmcache_checks.py CASE ARG... -- one test of LMCache on kvrail.lmcache; lmcache.sh runs them all. Status 0: it passed.
 
 Run it with the Python of build/engines/lmcache-*, KVRAIL_KV_SERVER and PYTHONHASHSEED=0. KIND is native, plugin, fault
-and fault_plugin (these below fault_inject), fs or redis.
+and fault_plugin (these below fault_inject), fs, redis or nixl (nixl_native with our plug-in).
 
   bench KIND            lmcache bench l2
   guide                 the commands of docs/guide/engines.md
@@ -62,6 +62,9 @@ def spec(kind, address, **more):
     if kind == "redis":
         host, port = address.split(":")
         return {"type": "resp", "host": host, "port": int(port)}
+    if kind == "nixl":
+        params = {"servers": address, "timeout": "60", **more}
+        return {"type": "nixl_native", "backend": "KVRAIL", "backend_params": params, "num_workers": 2}
     way = {"native": ("native_plugin", "Client"), "plugin": ("plugin", "KVRailL2Adapter")}[kind]
     params = {"servers": address, **more}
     if kind == "native":
