@@ -28,8 +28,7 @@ static uint64_t place_bytes(const struct bench_options *o)
 }
 
 struct batches {
-	struct kv_area area;
-	struct kvc_mem *mem;
+	struct bench_area memory;
 	struct bench_key *key; /* workers x batch */
 	struct kvc_item *item; /* likewise */
 	struct kvc_key *name;
@@ -39,15 +38,13 @@ struct batches {
 static uint8_t *worker_memory(const struct phase_op *op)
 {
 	const struct bench *b = op->phase->bench;
-	return (uint8_t *)b->batches->area.base + (uint64_t)op->worker * batch_keys(b->opt) * place_bytes(b->opt);
+	return (uint8_t *)b->batches->memory.area.base +
+	       (uint64_t)op->worker * batch_keys(b->opt) * place_bytes(b->opt);
 }
 
-/* Everything but registered memory, which stays mapped. */
 static void batches_free(struct bench *bench)
 {
 	struct batches *b = bench->batches;
-	if (!b->mem)
-		kv_area_unmap(&b->area);
 	free(b->found);
 	free(b->name);
 	free(b->item);
@@ -72,16 +69,12 @@ int batches_open(struct bench *bench, struct kv_error *err)
 		b->found = calloc(items, sizeof(*b->found));
 	}
 	if (b->key && b->item && (!o->load.mix.exists || (b->name && b->found)))
-		rc = kv_area_map(items * place_bytes(o), &b->area, err);
+		rc = bench_area_open(bench->pool, items * place_bytes(o), &b->memory, err);
 	else
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu key%s", items, kv_plural(items));
 	if (rc < 0)
 		rc = kv_fail_more(err, "memory for batches of %u in %u worker%s", batch_keys(o), o->load.num_workers,
 				  kv_plural(o->load.num_workers));
-	if (rc == 0) /* so that no GET waits for a page to be made */
-		memset(b->area.base, 0, b->area.len_bytes);
-	if (rc == 0)
-		rc = kvc_register(bench->pool, b->area.base, b->area.len_bytes, &b->mem, err);
 	if (rc < 0)
 		batches_free(bench);
 	return rc;
@@ -89,12 +82,10 @@ int batches_open(struct bench *bench, struct kv_error *err)
 
 int batches_close(struct bench *bench, struct kv_error *err)
 {
-	struct batches *b = bench->batches;
-	int rc = 0;
-	if (!b)
+	int rc;
+	if (!bench->batches)
 		return 0;
-	if (kvc_unregister(bench->pool, &b->mem) < 0)
-		rc = kv_fail(err, -KV_EINTERNAL, "the batches' memory is still in use after the last operation");
+	rc = bench_area_close(bench->pool, &bench->batches->memory, "batches", err);
 	batches_free(bench);
 	return rc;
 }
@@ -181,9 +172,8 @@ static void item_glance(const struct bench_key *key, const struct kvc_item *item
 	t->wrong += (uint64_t)item->result != item->len || !bench_value_edges(key, item->len, data, data + last);
 }
 
-static int batch_item_done(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
+int batch_item_got(const struct bench_key *key, const struct kvc_item *item, bool verify, struct bench_tally *t)
 {
-	struct bench_tally *t = op->tally;
 	if (item->result < 0 && item->result != -KV_ENOTFOUND)
 		return (int)item->result;
 	bench_bump(&t->ops, 1);
@@ -193,17 +183,12 @@ static int batch_item_done(const struct phase_op *op, const struct bench_key *ke
 	}
 	t->hits++;
 	bench_bump(&t->bytes, (uint64_t)item->result);
-	if (op->phase->verify)
-		item_verify(key, item, t);
-	else
-		item_glance(key, item, t);
+	(verify ? item_verify : item_glance)(key, item, t);
 	return 0;
 }
 
-static int batch_item_stored(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
+int batch_item_stored(const struct kvc_item *item, struct bench_tally *t)
 {
-	struct bench_tally *t = op->tally;
-	(void)key;
 	if (item->result < 0 && item->result != -KV_EEXIST)
 		return (int)item->result;
 	bench_bump(&t->ops, 1);
@@ -240,7 +225,8 @@ int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t 
 	if (rc == 0)
 		kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 	for (unsigned i = 0; i < n; i++) {
-		rc = (put ? batch_item_stored : batch_item_done)(op, &b->key[at + i], &b->item[at + i]);
+		rc = put ? batch_item_stored(&b->item[at + i], op->tally)
+			 : batch_item_got(&b->key[at + i], &b->item[at + i], op->phase->verify, op->tally);
 		missed = missed || rc == -KV_ENOTFOUND;
 		if (rc == 0 || rc == -KV_ENOTFOUND)
 			continue;

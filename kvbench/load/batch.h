@@ -16,6 +16,12 @@ int batches_open(struct bench *bench, struct kv_error *err);
  * the memory, which then stays mapped. Nothing to do without batches. */
 int batches_close(struct bench *bench, struct kv_error *err);
 
+/* batch_item_got -- compare (verify: every byte) and count the item of a GET, in t. batch_item_stored -- count that of
+ * a PUT: other bytes under the key are a conflict, and no error. Return 0, -KV_ENOTFOUND or a code, which is not
+ * counted. */
+int batch_item_got(const struct bench_key *key, const struct kvc_item *item, bool verify, struct bench_tally *t);
+int batch_item_stored(const struct kvc_item *item, struct bench_tally *t);
+
 /* batch_begin -- make the items of operation op->number: of --batch keys, or one. They, their keys and memory are
  * those of op->worker until batch_end. Returns how many there are. */
 unsigned batch_begin(const struct phase_op *op, bool put, struct kvc_item **out_items);

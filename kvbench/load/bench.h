@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "host/host.h"
 #include "kvbench/load/keys.h"
 #include "kvbench/measure/breakdown.h"
 #include "kvbench/setup/options.h"
@@ -192,8 +193,13 @@ static inline uint64_t bench_measured_ops(const struct bench_results *r)
 	return r->read.tally.ops + r->mix_put.tally.ops + r->mix_exists.tally.ops;
 }
 
+/* Registered memory, with its pages made (values.h). */
+struct bench_area {
+	struct kv_area area;
+	struct kvc_mem *mem;
+};
+
 struct batches;
-struct values;
 struct roofline;
 
 struct bench {
@@ -204,9 +210,9 @@ struct bench {
 	struct kvc_pool *pool;
 	unsigned num_clients;
 	struct server_child *server;
-	struct batches *batches; /* with --batch, else NULL */
-	struct values *values;
-	struct bench_raw *raw; /* with --raw, else NULL */
+	struct batches *batches;  /* with --batch, else NULL */
+	struct bench_area values; /* that PUTs send from */
+	struct bench_raw *raw;    /* with --raw, else NULL */
 	struct roofline *roofline;
 	FILE *out; /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
 	FILE *last;

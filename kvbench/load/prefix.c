@@ -17,6 +17,7 @@
 #include "host/host.h"
 #include "kvbench/load/keys.h"
 #include "kvbench/load/phase.h"
+#include "kvbench/load/values.h"
 #include "kvbench/setup/signals.h"
 
 #define MEMORY_MAX                                                                                                     \
@@ -29,8 +30,7 @@ enum { LOADS_MIN = 3, LOADS_MAX = 50, TICK_MS = 100 };
 
 struct prefix {
 	struct bench *bench;
-	struct kv_area area;
-	struct kvc_mem *mem;
+	struct bench_area memory;
 	struct kvc_queue *queue;
 	struct bench_key *key;
 	struct kvc_item *item;
@@ -43,8 +43,6 @@ struct prefix {
 
 static void prefix_free(struct prefix *p)
 {
-	if (!p->mem)
-		kv_area_unmap(&p->area);
 	free(p->arrival);
 	free(p->layout);
 	free(p->item);
@@ -54,11 +52,9 @@ static void prefix_free(struct prefix *p)
 
 static int prefix_close(struct prefix *p, struct kv_error *err)
 {
-	struct kvc_pool *pool = p->bench->pool;
-	int rc = 0;
+	int rc;
 	kvc_queue_close(&p->queue);
-	if (p->mem && kvc_unregister(pool, &p->mem) < 0)
-		rc = kv_fail(err, -KV_EINTERNAL, "the prefix's memory is still in use after the last load");
+	rc = bench_area_close(p->bench->pool, &p->memory, "prefix", err);
 	prefix_free(p);
 	return rc;
 }
@@ -67,7 +63,7 @@ static void items_fill(struct prefix *p)
 {
 	const struct bench_options *o = p->bench->opt;
 	const struct model_bytes *m = &o->model.bytes;
-	uint8_t *base = p->area.base;
+	uint8_t *base = p->memory.area.base;
 	for (unsigned i = 0; i < p->layers; i++)
 		p->part_end[i] = (uint64_t)(i + 1) * m->slices_per_layer * m->slice;
 	for (unsigned i = 0; i < p->blocks; i++) {
@@ -95,11 +91,7 @@ static int prefix_open(struct prefix *p, struct kv_error *err)
 	p->arrival = calloc(n, sizeof(*p->arrival));
 	if (!p->key || !p->item || !p->layout || !p->arrival)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %zu block%s", n, kv_plural(n));
-	rc = kv_area_map(n * p->bench->opt->load.value_size, &p->area, err);
-	if (rc == 0) /* so that no load waits for a page to be made */
-		memset(p->area.base, 0, p->area.len_bytes);
-	if (rc == 0)
-		rc = kvc_register(p->bench->pool, p->area.base, p->area.len_bytes, &p->mem, err);
+	rc = bench_area_open(p->bench->pool, n * p->bench->opt->load.value_size, &p->memory, err);
 	if (rc == 0)
 		rc = kvc_queue_open(p->bench->pool, NULL, &p->queue, err);
 	if (rc == 0)

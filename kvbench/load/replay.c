@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "kvbench/load/phase.h"
+#include "kvbench/load/batch.h"
 #include "kvbench/measure/attached.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/replay_order.h"
@@ -31,8 +31,7 @@ struct replay {
 	struct bench *bench;
 	struct sequencer *seq;
 	struct replay_tally *tally; /* one per client */
-	struct kv_area area;
-	struct kvc_mem *mem;
+	struct bench_area memory;
 	unsigned batch; /* blocks */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_done;
 	_Atomic uint64_t num_errors;
@@ -51,8 +50,8 @@ struct replay_worker {
 	unsigned cap;
 	struct kvc_item item[BATCH_MAX];
 	unsigned block[BATCH_MAX];
-	uint64_t read_ns, write_ns, hits; /* of the present request */
-	uint64_t longest_ns;              /* ... of its calls */
+	uint64_t read_ns, write_ns, hits, lost; /* of the present request */
+	uint64_t longest_ns;                    /* ... of its calls */
 };
 
 static bool replay_over(void *arg)
@@ -118,39 +117,16 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	took_ns = call_took(w, start_ns);
 	w->write_ns += took_ns;
 	for (unsigned i = 0; i < n; i++) {
-		bool conflict = w->item[i].result == -KV_EEXIST; /* another client stored other bytes before */
+		int rc = batch_item_stored(&w->item[i], t);
 		raw_add(w, BENCH_RAW_WRITE, BENCH_RAW_PUT, w->block[i],
 			w->item[i].result < 0 ? w->item[i].result : (int64_t)o->load.value_size, start_ns,
 			start_ns + took_ns);
-		if (w->item[i].result < 0 && !conflict) {
-			count_error(w->r, t, (int)w->item[i].result);
-			failed = true;
-			continue;
-		}
-		bench_bump(&t->ops, 1);
-		if (conflict) {
-			t->put_conflicts++;
-			continue;
-		}
-		bench_bump(&t->bytes, o->load.value_size);
+		if (rc < 0)
+			count_error(w->r, t, rc);
+		failed |= rc < 0;
 	}
 	if (failed)
 		kv_hist_add(&t->failed, took_ns);
-}
-
-static void got_item(struct replay_worker *w, unsigned i)
-{
-	const struct bench_options *o = w->r->bench->opt;
-	struct bench_tally *t = &w->tally->read;
-	uint64_t len = (uint64_t)w->item[i].result;
-	bench_bump(&t->ops, 1);
-	t->hits++;
-	w->hits++;
-	bench_bump(&t->bytes, len);
-	if (o->load.verify)
-		bench_verify(&w->key[w->block[i]], w->item[i].data, len, o->load.value_size, t);
-	else
-		bench_glance(&w->key[w->block[i]], w->item[i].data, len, o->load.value_size, t);
 }
 
 /* Read the n blocks set as items; missing ones become the first items, to be stored again. Returns their number. */
@@ -159,25 +135,25 @@ static unsigned get_items_await(struct replay_worker *w, unsigned n)
 	struct kvc_call call = phase_call(w->r->bench->opt);
 	uint64_t start_ns = phase_now(), took_ns;
 	unsigned lost[BATCH_MAX], num_lost = 0;
-	bool failed = false;
+	bool failed = false, verify = w->r->bench->opt->load.verify;
+	int rc;
 	kvc_get_batch_await(w->client, w->item, n, &call);
 	took_ns = call_took(w, start_ns);
 	w->read_ns += took_ns;
 	for (unsigned i = 0; i < n; i++) {
 		raw_add(w, BENCH_RAW_READ, BENCH_RAW_GET, w->block[i], w->item[i].result, start_ns, start_ns + took_ns);
-		if (w->item[i].result >= 0) {
-			got_item(w, i);
-		} else if (w->item[i].result == -KV_ENOTFOUND) {
+		rc = batch_item_got(&w->key[w->block[i]], &w->item[i], verify, &w->tally->read);
+		if (rc == -KV_ENOTFOUND)
 			lost[num_lost++] = w->block[i];
-		} else {
-			count_error(w->r, &w->tally->read, (int)w->item[i].result);
-			failed = true;
-		}
+		else if (rc < 0)
+			count_error(w->r, &w->tally->read, rc);
+		w->hits += rc == 0;
+		failed |= rc < 0 && rc != -KV_ENOTFOUND;
 	}
 	if (failed || num_lost)
 		bench_tally_undone(&w->tally->read, failed ? -KV_EINTERNAL : -KV_ENOTFOUND, took_ns);
-	bench_bump(&w->tally->read.ops, num_lost);
 	w->tally->lost += num_lost;
+	w->lost += num_lost;
 	for (unsigned i = 0; i < num_lost; i++)
 		item_set(w, i, lost[i]);
 	return num_lost;
@@ -344,7 +320,7 @@ static void request_await(struct replay_worker *w)
 		return;
 	}
 	seq_looked_up_await(&w->order, found);
-	w->read_ns = w->write_ns = w->hits = 0;
+	w->read_ns = w->write_ns = w->hits = w->lost = 0;
 	get_blocks_await(w, found);
 	put_blocks_await(w, found);
 	if (w->read_ns)
@@ -353,7 +329,7 @@ static void request_await(struct replay_worker *w)
 		kv_hist_add(&t->write.latency, w->write_ns);
 	t->requests++;
 	t->blocks += w->order.num_ids;
-	t->read.misses += w->order.num_ids - w->hits;
+	t->read.misses += w->order.num_ids - w->hits - w->lost; /* those lost are counted */
 	parts_add(w, true);
 }
 
@@ -369,7 +345,7 @@ static void replay_main(struct kvc_client *client, unsigned number, void *arg)
 	w->number = number;
 	w->client = client;
 	w->tally = &r->tally[number % r->bench->num_clients];
-	w->memory = (uint8_t *)r->area.base + (uint64_t)number * r->batch * r->bench->opt->load.value_size;
+	w->memory = (uint8_t *)r->memory.area.base + (uint64_t)number * r->batch * r->bench->opt->load.value_size;
 	seq_worker_init(&w->order, r->seq);
 	while (seq_next_await(&w->order)) {
 		if (w->order.num_ids > 0 && !replay_over(r))
@@ -396,13 +372,9 @@ static int memory_open(struct replay *r, struct kv_error *err)
 	const struct bench_options *o = r->bench->opt;
 	uint64_t batch =
 		KV_MIN((uint64_t)BATCH_BYTES, (uint64_t)MEMORY_BYTES / o->load.num_workers) / o->load.value_size;
-	int rc;
 	r->batch = (unsigned)KV_MIN(KV_MAX(batch, (uint64_t)1), (uint64_t)BATCH_MAX);
-	rc = kv_area_map((uint64_t)o->load.num_workers * r->batch * o->load.value_size, &r->area, err);
-	if (rc < 0)
-		return rc;
-	memset(r->area.base, 0, r->area.len_bytes);
-	return kvc_register(r->bench->pool, r->area.base, r->area.len_bytes, &r->mem, err);
+	return bench_area_open(r->bench->pool, (uint64_t)o->load.num_workers * r->batch * o->load.value_size,
+			       &r->memory, err);
 }
 
 static int tallies_create(struct replay *r, struct kv_error *err)
@@ -503,15 +475,12 @@ static int replay_ordered(struct replay *r, struct kv_error *err)
 int replay_run(struct bench *bench, struct kv_error *err)
 {
 	struct replay r = {.bench = bench, .parts = PTHREAD_MUTEX_INITIALIZER};
-	int rc = tallies_create(&r, err);
+	int rc = tallies_create(&r, err), close_rc;
 	if (rc == 0)
 		rc = memory_open(&r, err);
 	if (rc == 0)
 		rc = replay_ordered(&r, err);
-	if (r.mem && kvc_unregister(bench->pool, &r.mem) < 0 && rc == 0)
-		rc = kv_fail(err, -KV_EINTERNAL, "the replay's memory is still in use after its last operation");
-	if (!r.mem)
-		kv_area_unmap(&r.area); /* registered memory stays mapped until the process ends */
+	close_rc = bench_area_close(bench->pool, &r.memory, "replay", rc < 0 ? NULL : err);
 	free(r.tally);
-	return rc;
+	return rc < 0 ? rc : close_rc;
 }

@@ -13,52 +13,46 @@
 
 enum { PAGE = 4096, TOUCH_SHARE = 2, ASKED = 64, ITEMS = 512, VALUE_TTL_S = 3600 };
 
-struct values {
-	struct kv_area area;
-	struct kvc_mem *mem;
-};
+int bench_area_open(struct kvc_pool *pool, uint64_t len, struct bench_area *out, struct kv_error *err)
+{
+	int rc = kv_area_map(len, &out->area, err);
+	if (rc < 0)
+		return rc;
+	memset(out->area.base, 0, out->area.len_bytes);
+	rc = kvc_register(pool, out->area.base, out->area.len_bytes, &out->mem, err);
+	if (rc < 0)
+		kv_area_unmap(&out->area);
+	return rc;
+}
+
+int bench_area_close(struct kvc_pool *pool, struct bench_area *a, const char *what, struct kv_error *err)
+{
+	if (a->mem && kvc_unregister(pool, &a->mem) < 0)
+		return kv_fail(err, -KV_EINTERNAL, "the memory of the %s is still in use after the last operation",
+			       what);
+	kv_area_unmap(&a->area);
+	return 0;
+}
 
 int values_open(struct bench *bench, struct kv_error *err)
 {
-	uint64_t len = bench_stock_bytes(bench->opt->load.value_size);
-	struct values *v = calloc(1, sizeof(*v));
-	int rc = v ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for values");
-	if (rc == 0)
-		rc = kv_area_map(len, &v->area, err);
-	if (rc == 0) {
-		bench_stock_fill(v->area.base, len);
-		rc = kvc_register(bench->pool, v->area.base, v->area.len_bytes, &v->mem, err);
-	}
-	if (rc < 0) {
-		kv_fail_more(err, "memory for the values to store");
-		if (v)
-			kv_area_unmap(&v->area);
-		free(v);
-		return rc;
-	}
-	bench->values = v;
-	bench->results.memory.values_bytes = v->area.len_bytes;
+	struct bench_area *a = &bench->values;
+	int rc = bench_area_open(bench->pool, bench_stock_bytes(bench->opt->load.value_size), a, err);
+	if (rc < 0)
+		return kv_fail_more(err, "memory for the values to store");
+	bench_stock_fill(a->area.base, bench_stock_bytes(bench->opt->load.value_size));
+	bench->results.memory.values_bytes = a->area.len_bytes;
 	return 0;
 }
 
 int values_close(struct bench *bench, struct kv_error *err)
 {
-	struct values *v = bench->values;
-	int rc = 0;
-	if (!v)
-		return 0;
-	if (kvc_unregister(bench->pool, &v->mem) < 0)
-		rc = kv_fail(err, -KV_EINTERNAL, "the values' memory is still in use after the last operation");
-	else
-		kv_area_unmap(&v->area);
-	free(v);
-	bench->values = NULL;
-	return rc;
+	return bench_area_close(bench->pool, &bench->values, "values", err);
 }
 
 void *values_of(const struct bench *bench, const struct bench_key *key, uint64_t len)
 {
-	return (uint8_t *)bench->values->area.base + bench_value_at(key, len);
+	return (uint8_t *)bench->values.area.base + bench_value_at(key, len);
 }
 
 int value_store(struct kvc_pool *pool, const struct bench_key *key, uint64_t len, uint64_t timeout_ns)

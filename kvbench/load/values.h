@@ -6,6 +6,11 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/load/workload.h"
 
+/* bench_area_open -- map, fill with 0 and register len bytes. bench_area_close -- the reverse; memory that is still in
+ * use stays mapped, which is -KV_EINTERNAL. what: in the sentence. Accepts one that was not opened. */
+int bench_area_open(struct kvc_pool *pool, uint64_t len, struct bench_area *out, struct kv_error *err);
+int bench_area_close(struct kvc_pool *pool, struct bench_area *area, const char *what, struct kv_error *err);
+
 /* values_open -- the stock of the run's value size, in registered memory; bench.values holds it. Thread: main.
  * Errors of kvc_register and -KV_ENOMEM, with *err and nothing left behind. */
 int values_open(struct bench *bench, struct kv_error *err);
