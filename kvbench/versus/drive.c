@@ -75,12 +75,8 @@ struct drive {
 	uint64_t *sum;
 	struct drive_phase *phase;
 	const char *congestion;
-	struct {
-		char version[64]; /* "": it does not say */
-		int64_t threads;  /* below 0: it does not say */
-		char congestion[CONGESTION_NAME];
-	} server;
-	int pid; /* the server's; 0: not known */
+	struct rival_facts server;
+	char server_congestion[CONGESTION_NAME];
 };
 
 static uint64_t now_ns(void)
@@ -437,7 +433,8 @@ static void left_add_all(struct drive_phase *p)
 static void phase_run(struct drive *l, struct drive_phase *p, uint64_t units, uint64_t duration_ns)
 {
 	double cpu, server = server_cpu_seconds(l), after;
-	int64_t faults = kv_process_faults(0), faults_there = l->pid ? kv_process_faults(l->pid) : -1, now_there;
+	int64_t faults = kv_process_faults(0), faults_there = l->server.pid ? kv_process_faults(l->server.pid) : -1,
+		now_there;
 	for (unsigned i = 0; i < KINDS; i++)
 		kv_hist_init(&p->latency[i]);
 	p->units = units;
@@ -459,7 +456,7 @@ static void phase_run(struct drive *l, struct drive_phase *p, uint64_t units, ui
 	after = server_cpu_seconds(l);
 	p->server_cpu_seconds = server < 0 || after < 0 ? -1 : after - server;
 	p->faults = kv_process_faults(0) - faults;
-	now_there = l->pid ? kv_process_faults(l->pid) : -1;
+	now_there = l->server.pid ? kv_process_faults(l->server.pid) : -1;
 	p->server_faults = faults_there < 0 || now_there < 0 ? -1 : now_there - faults_there;
 }
 
@@ -550,7 +547,7 @@ static void conns_align(struct drive *l)
 		rival_die_errno("malloc");
 	for (unsigned i = 0; i < n; i++)
 		fd[i] = l->conn[i].fd;
-	congestion_align(l->pid, fd, n, l->congestion, l->server.congestion);
+	congestion_align(l->server.pid, fd, n, l->congestion, l->server_congestion);
 	free(fd);
 }
 
@@ -598,7 +595,7 @@ static int report(const struct drive *l, const struct drive_phase *put, const st
 	json_t *phases = json_pack("{s:o, s:o}", "write", figures(l, put, PUT), "read", figures(l, get, GET));
 	json_t *doc = json_pack("{s:o, s:{s:s, s:I}, s:{s:i}, s:{s:s}}", "phases", phases, "server", "version",
 				l->server.version, "threads", (json_int_t)l->server.threads, "config", "num_threads", 1,
-				"conditions", "loopback_congestion_control", l->server.congestion);
+				"conditions", "loopback_congestion_control", l->server_congestion);
 	char *text = NULL;
 	if (phases && l->o->mixed)
 		json_object_set_new(
@@ -631,8 +628,7 @@ int versus_drive(const struct versus_options *o, const char *congestion)
 	bench_draw_init(&l.draw, &o->pattern, o->num_keys, o->seed);
 	l.server.threads = -1;
 	if (!is_program(&l))
-		rival_facts(&l.rival, l.server.version, sizeof(l.server.version), &l.server.threads);
-	l.pid = is_program(&l) ? 0 : rival_pid(&l.rival);
+		rival_facts_get(&l.rival, &l.server);
 	values_make(&l);
 	conns_open(&l);
 	conns_align(&l);

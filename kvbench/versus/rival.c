@@ -3,6 +3,7 @@
 #include "kvbench/versus/rival.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -150,8 +151,23 @@ void rival_line(int fd, char out[RIVAL_HEAD_BYTES])
 	out[n > 0 && out[n - 1] == '\r' ? n - 1 : n] = 0;
 }
 
+/* ---- what a server says of itself ---- */
+
+static void line_take(const char *line, struct rival_facts *f)
+{
+	(void)sscanf(line, "redis_version:%63s", f->version);
+	(void)sscanf(line, "STAT version %63s", f->version);
+	(void)sscanf(line, "used_cpu_user:%lf", &f->user_s);
+	(void)sscanf(line, "used_cpu_sys:%lf", &f->system_s);
+	(void)sscanf(line, "STAT rusage_user %lf", &f->user_s);
+	(void)sscanf(line, "STAT rusage_system %lf", &f->system_s);
+	(void)sscanf(line, "process_id:%d", &f->pid);
+	(void)sscanf(line, "STAT pid %d", &f->pid);
+	(void)sscanf(line, "STAT threads %" SCNd64, &f->threads);
+}
+
 /* A reply to INFO: lines of text in one bulk, or an error, which says nothing. */
-static void redis_info(int fd, const char *command, void (*take)(const char *line, void *arg), void *arg)
+static void redis_info(int fd, const char *command, struct rival_facts *f)
 {
 	char line[RIVAL_HEAD_BYTES];
 	unsigned long long n = 0;
@@ -162,127 +178,70 @@ static void redis_info(int fd, const char *command, void (*take)(const char *lin
 	for (size_t seen = 0; seen < n + 2;) {
 		rival_line(fd, line);
 		seen += strlen(line) + 2;
-		take(line, arg);
+		line_take(line, f);
 	}
 }
 
-struct version {
-	char *text;
-	size_t cap;
-};
-
-static void take_version(const char *line, void *arg)
-{
-	const struct version *v = arg;
-	if (strncmp(line, "redis_version:", 14) == 0)
-		snprintf(v->text, v->cap, "%s", line + 14);
-}
-
 /* CONFIG answers an array of bulks, or an error, which gives no figure. */
-static void redis_facts(int fd, char *version, size_t cap, int64_t *threads)
+static void redis_threads(int fd, struct rival_facts *f)
 {
 	char line[RIVAL_HEAD_BYTES];
 	unsigned long long n = 0;
-	redis_info(fd, "INFO server\r\n", take_version, &(struct version){version, cap});
 	rival_send(fd, "CONFIG GET io-threads\r\n", 23);
 	rival_line(fd, line);
-	n = 0;
 	if (sscanf(line, "*%llu", &n) != 1)
 		return;
 	for (unsigned i = 0; i < 2 * n; i++) {
 		rival_line(fd, line);
 		if (i == 3)
-			*threads = (int64_t)strtoll(line, NULL, 10);
+			f->threads = (int64_t)strtoll(line, NULL, 10);
 	}
-}
-
-static void memcached_facts(int fd, char *version, size_t cap, int64_t *threads)
-{
-	char line[RIVAL_HEAD_BYTES];
-	rival_send(fd, "version\r\n", 9);
-	rival_line(fd, line);
-	if (strncmp(line, "VERSION ", 8) == 0)
-		snprintf(version, cap, "%s", line + 8);
-	rival_send(fd, "stats settings\r\n", 16);
-	do {
-		rival_line(fd, line);
-		if (strncmp(line, "STAT num_threads ", 17) == 0)
-			*threads = (int64_t)strtoll(line + 17, NULL, 10);
-	} while (strncmp(line, "STAT ", 5) == 0);
-}
-
-void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *out_threads)
-{
-	int fd = rival_connect(rival);
-	version[0] = 0;
-	*out_threads = -1;
-	if (rival->protocol == RIVAL_REDIS)
-		redis_facts(fd, version, cap, out_threads);
-	else
-		memcached_facts(fd, version, cap, out_threads);
-	close(fd);
-}
-
-/* Two lines have it, in the system and outside; -1 until both are there. */
-struct cpu {
-	double user, system;
-	int pid;
-};
-
-static void take_cpu(const char *line, void *arg)
-{
-	struct cpu *c = arg;
-	(void)sscanf(line, "used_cpu_user:%lf", &c->user);
-	(void)sscanf(line, "used_cpu_sys:%lf", &c->system);
-	(void)sscanf(line, "STAT rusage_user %lf", &c->user);
-	(void)sscanf(line, "STAT rusage_system %lf", &c->system);
-	(void)sscanf(line, "process_id:%d", &c->pid);
-	(void)sscanf(line, "STAT pid %d", &c->pid);
-}
-
-/* section: of redis's INFO. memcached has all in one. */
-static struct cpu process_facts(const struct rival *rival, const char *section)
-{
-	struct cpu c = {-1, -1, 0};
-	char line[RIVAL_HEAD_BYTES], info[64];
-	int fd = rival_connect(rival);
-	if (rival->protocol == RIVAL_REDIS) {
-		snprintf(info, sizeof(info), "INFO %s\r\n", section);
-		redis_info(fd, info, take_cpu, &c);
-	} else {
-		rival_send(fd, "stats\r\n", 7);
-		do {
-			rival_line(fd, line);
-			take_cpu(line, &c);
-		} while (strncmp(line, "STAT ", 5) == 0);
-	}
-	close(fd);
-	return c;
-}
-
-double rival_cpu_seconds(const struct rival *rival)
-{
-	struct cpu c = process_facts(rival, "cpu");
-	return c.user >= 0 && c.system >= 0 ? c.user + c.system : -1;
 }
 
 /* Another machine, or container, may have a process of this number as well: it must be called like the server. */
-int rival_pid(const struct rival *rival)
+static bool is_called(int pid, int protocol)
 {
 	static const char *const names[][2] = {
 		[RIVAL_REDIS] = {"redis", "valkey"}, [RIVAL_MEMCACHED] = {"memcached", "memcached"}};
-	int pid = process_facts(rival, "server").pid;
 	char command[1024], path[64];
-	ssize_t n;
+	size_t n;
 	FILE *f;
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	f = pid > 0 ? fopen(path, "re") : NULL;
 	if (!f)
-		return 0;
-	n = (ssize_t)fread(command, 1, sizeof(command) - 1, f);
+		return false;
+	n = fread(command, 1, sizeof(command) - 1, f);
 	fclose(f);
-	for (ssize_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		command[i] = command[i] ? command[i] : ' ';
-	command[n > 0 ? n : 0] = 0;
-	return strstr(command, names[rival->protocol][0]) || strstr(command, names[rival->protocol][1]) ? pid : 0;
+	command[n] = 0;
+	return strstr(command, names[protocol][0]) || strstr(command, names[protocol][1]);
+}
+
+void rival_facts_get(const struct rival *rival, struct rival_facts *out)
+{
+	char line[RIVAL_HEAD_BYTES];
+	int fd = rival_connect(rival);
+	*out = (struct rival_facts){.threads = -1, .user_s = -1, .system_s = -1};
+	if (rival->protocol == RIVAL_REDIS) {
+		redis_info(fd, "INFO server\r\n", out);
+		redis_info(fd, "INFO cpu\r\n", out);
+		redis_threads(fd, out);
+	} else {
+		rival_send(fd, "stats\r\n", 7);
+		do {
+			rival_line(fd, line);
+			line_take(line, out);
+		} while (strncmp(line, "STAT ", 5) == 0);
+	}
+	close(fd);
+	if (!is_called(out->pid, rival->protocol))
+		out->pid = 0;
+}
+
+double rival_cpu_seconds(const struct rival *rival)
+{
+	struct rival_facts f;
+	rival_facts_get(rival, &f);
+	return f.user_s >= 0 && f.system_s >= 0 ? f.user_s + f.system_s : -1;
 }

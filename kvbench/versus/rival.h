@@ -51,11 +51,14 @@ int rival_delete(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_
 void rival_send(int fd, const void *data, size_t len);
 void rival_line(int fd, char out[RIVAL_HEAD_BYTES]);
 
-/* rival_facts -- the server's version ("": unknown), and its threads for data (-1: unknown). */
-void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *out_threads);
-
-/* rival_pid -- the server's process on this machine; 0: it does not say, or runs elsewhere. */
-int rival_pid(const struct rival *rival);
+/* What a server says of its process. */
+struct rival_facts {
+	char version[64];        /* "": nothing */
+	int64_t threads;         /* for data; -1: nothing */
+	double user_s, system_s; /* CPU time so far; below 0: nothing */
+	int pid;                 /* on this machine; 0: it does not say, or runs elsewhere */
+};
+void rival_facts_get(const struct rival *rival, struct rival_facts *out);
 
 /* rival_cpu_seconds -- CPU time of the server's process so far, by its own count; below 0: it reports none. */
 double rival_cpu_seconds(const struct rival *rival);

@@ -67,9 +67,7 @@ def memcached_command(f):
         return b"VERSION 0.fake\r\n"
     if args == [b"stats"]:
         used = resource.getrusage(resource.RUSAGE_SELF)
-        return b"STAT pid %d\r\nSTAT rusage_user %.6f\r\nSTAT rusage_system %.6f\r\nEND\r\n" % (os.getpid(), used.ru_utime, used.ru_stime)
-    if args[0] == b"stats":
-        return b"STAT num_threads 3\r\nEND\r\n"
+        return b"STAT pid %d\r\nSTAT version 0.fake\r\nSTAT threads 3\r\nSTAT rusage_user %.6f\r\nSTAT rusage_system %.6f\r\nEND\r\n" % (os.getpid(), used.ru_utime, used.ru_stime)
     if args[0] == b"delete":
         return b"DELETED\r\n" if values.pop(args[1], None) is not None else b"NOT_FOUND\r\n"
     if args[0] == b"mg":
