@@ -137,8 +137,10 @@ $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests
 $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))
 	$(link) -fsanitize=fuzzer
 
-.PHONY: tests
-tests: $(TESTS) $(B)/tests/sim/seeds $(PORT) $(addprefix $(B)/tests/integration/,embedder exists_time tenant_sessions) $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
+# The tools of the benchmark are built where tests of theirs run: not for `make check` in a release build.
+.PHONY: tests tests-long
+tests-long: tests $(BENCH_TOOLS)
+tests: $(if $(filter build/release,$(B)),,$(BENCH_TOOLS)) $(TESTS) $(B)/tests/sim/seeds $(PORT) $(addprefix $(B)/tests/integration/,embedder exists_time tenant_sessions) $(B)/tests/integration/stepped_clock.so $(B)/tests/quick_start.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
@@ -153,7 +155,7 @@ deps-more: ## install what the long suites try KVRail with: etcd, Prometheus, Ch
 # T is LAYER/PROGRAM, or a path; CASE a test's name, with * and ?.
 test: ## one test program: make test T=kvclient/test_borrowed CASE='borrowed*' (MODE=asan and others, too)
 	@[ -n "$(T)" ] || { echo "make test: name a program: T=kvclient/test_get, or T=tests/integration/cli.sh" >&2; exit 2; }
-	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter %.sh %.py,$(T)),tests,$(B)/tests/$(patsubst tests/%,%,$(T)) programs)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter %.sh %.py,$(T)),tests-long,$(B)/tests/$(patsubst tests/%,%,$(T)) programs)
 	@KVRAIL_TEST_ONLY='$(CASE)' MODE=$(MODE) KVRAIL_BUILD=$(B) $(if $(filter %.sh %.py,$(T)),$(T),$(B)/tests/$(patsubst tests/%,%,$(T)))
 
 check: deps ## set up, build and pass the tests (5 minutes on 2 cores, and the build)
@@ -166,9 +168,9 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 PLANTED = $(if $(RELEASE),scripts/check-planted.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh capacity.sh columns.sh events.sh install.sh keep_long.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh versus.sh) $(B)/tests/kvserver/test_many
+LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh bench_tools.sh capacity.sh columns.sh deps.sh events.sh examples.sh install.sh keep_long.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh tier_members.sh versus.sh) $(B)/tests/kvserver/test_many
 # These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
-SHORTENED = $(tests_sim) $(B)/tests/local/test_channel $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh lifetime.sh python.sh tenants.sh trace.sh) tests/fuzz/smoke.sh $(PLANTED)
+SHORTENED = $(tests_sim) $(B)/tests/hotpath/test_hotpath $(B)/tests/local/test_channel $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh keep.sh lifetime.sh python.sh seal.sh tenants.sh trace.sh) tests/fuzz/smoke.sh tests/kvlab/test_kvlab.py tests/port/port.py scripts/check-format.sh $(PLANTED)
 SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
 # A process that starts without it takes 0.3 s longer (tests/quick_start.c).
 PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)
@@ -182,36 +184,37 @@ LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh keep.sh tenants.sh tier_kill.sh tier_members.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py tests/shim/engine.sh \
+WAITS := $(addprefix tests/integration/,cli.sh prompt.sh trace.sh keep.sh tenants.sh tier_kill.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh http.sh fabric.sh security.sh run_tests.sh service.sh config.sh deploy.sh epoll.sh) tests/port/port.py tests/kvlab/test_kvlab.py tests/shim/engine.sh \
 	$(addprefix $(B)/tests/,engine/test_door engine/test_conform engine/test_process kvclient/test_liar_landing kvclient/test_liar kvclient/test_liar_local kvclient/test_liar_pull kvclient/test_local_ends kvclient/test_events) \
 	$(addprefix $(B)/tests/,kvserver/test_local kvserver/test_put kvserver/test_tier kvserver/test_session kvserver/test_hello bootstrap/test_tls bootstrap/test_conn)
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
 # The longest first, so that the lanes end together.
-FIRST_WAIT := tests/port/port.py tests/integration/tier_members.sh $(addprefix $(B)/tests/,kvclient/test_liar_landing kvclient/test_liar engine/test_door kvclient/test_liar_local engine/test_conform) \
+FIRST_WAIT := tests/port/port.py $(addprefix $(B)/tests/,kvclient/test_liar_landing kvclient/test_liar engine/test_door kvclient/test_liar_local engine/test_conform) \
 	$(addprefix tests/integration/,python.sh keep.sh prompt.sh cli.sh) $(addprefix $(B)/tests/,engine/test_process kvclient/test_local_ends kvclient/test_events)
 FIRST_SIM := $(addprefix $(B)/tests/sim/test_sim_,clears deletes failover view rules peers settle pins guarantees rails belief deadlines)
-BESIDE = $(BESIDE_$(MODE)) $(MUTANTS) $(FIRST_WAIT) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANTED) $(filter-out $(FIRST_WAIT),$(WAITS)) $(filter-out $(FIRST_SIM),$(COMPUTES)) \
-	scripts/check-layers.sh scripts/check-waits.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh tests/fuzz/smoke.sh
+BESIDE = $(filter-out $(LEFT),$(BESIDE_$(MODE)) $(MUTANTS) $(FIRST_WAIT) $(filter $(COMPUTES),$(FIRST_SIM)) $(PLANTED) $(filter-out $(FIRST_WAIT),$(WAITS)) $(filter-out $(FIRST_SIM),$(COMPUTES)) \
+	scripts/check-layers.sh scripts/check-waits.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh tests/fuzz/smoke.sh)
 # A name of a test that is gone would fail only where an old build has no such program any more.
 MISNAMED = $(filter-out $(TESTS) $(tests_sim) $(wildcard $(LISTED)),$(LISTED))
 LISTED  := $(WAITS) $(FIRST_WAIT) $(LONG) $(SHORTENED) $(FIRST_SIM) $(LEFT_asan) $(LEFT_tsan)
 CHECK = $(filter-out $(LEFT),$(RUN_TESTS) tests/kvlab/test_kvlab.py $(B)/tests/shim/shim tests/shim/engine.sh $(INTEGRATION))
 check-run: tests
 	$(if $(MISNAMED),$(error suites.mk lists what is no test: $(MISNAMED)))
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=96 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
+	@SHIM_QUICK=1 PORT_SHORT=1 PORT_SECONDS=$${PORT_SECONDS:-2} MUTANTS_SHARE=96 $(SHORT) $(PRELOAD) PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(or $(LOGS),$(B)/logs) -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
 # Hours. A test that fails in one of 50 rounds under load would fail for one user in fifty.
 check-repeat: deps ## the tests of check again and again under load, with the names of those that fail (N=50; T="PROGRAM..." for some; LOAD=processes; ROUNDS_AT_ONCE=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/repeat-check.sh -n $(or $(N),50) -p $(or $(ROUNDS_AT_ONCE),1) $(if $(LOAD),-l $(LOAD)) $(T)
 
-# members.sh mostly waits, for leases and silent servers.
-check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (30 minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@$(PRELOAD) MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b "tests/integration/members.sh $(tests_sim)" \
-		$(MUTANTS) $(filter-out tests/integration/members.sh $(tests_sim),$(LONG) $(SHORTENED))
+# They mostly wait, for leases and silent servers.
+LONG_WAITS := $(addprefix tests/integration/,members.sh tier_members.sh) tests/port/port.py
+check-long: deps deps-more ## what check has no time for: all rounds and seeds, all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, tiers of a cluster, examples, Prometheus, rails, EFA's acceptance script (30 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) tests-long
+	@PORT_SHORT=1 PORT_SECONDS=$${PORT_SECONDS:-30} $(PRELOAD) MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b "$(LONG_WAITS) $(tests_sim)" \
+		$(MUTANTS) $(filter-out $(LONG_WAITS) $(tests_sim),$(LONG) $(SHORTENED))
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan tests

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 trap 'rm -rf "$memory"; cleanup' EXIT
-plan 56
+if short; then plan 42; else plan 56; fi
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -51,14 +51,18 @@ client put a hello >/dev/null
 more() { start_server "$1" --listen-addr "$at" "${keep[@]}" --memory-mb 96 "${file[@]}" "${@:2}"; }
 check "with more memory the values are there, also once more" eval 'stop_server "$server_pid" && cp "$index" "$scratch/small" && more more-1 && value a hello && log more-1 "keep_restored values=1" &&
 	client put large -f "$scratch/large" && stop_server "$server_pid" && more more-2 && value a hello && client get large -o "$scratch/again" && cmp "$scratch/large" "$scratch/again"'
-check "a start with more memory that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-2 --memory-mb 16 --listen-addr "$at" &&
-	status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 "${file[@]}" && stop_server "$server_pid" && more more-3 && value a hello'
-check "--recover may come and go" eval 'stop_server "$server_pid" && more noting --recover verify && value a hello && stop_server "$server_pid" && more noting-not && value a hello'
+if ! short; then
+	check "a start with more memory that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-2 --memory-mb 16 --listen-addr "$at" &&
+		status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --memory-mb 128 "${file[@]}" && stop_server "$server_pid" && more more-3 && value a hello'
+	check "--recover may come and go" eval 'stop_server "$server_pid" && more noting --recover verify && value a hello && stop_server "$server_pid" && more noting-not && value a hello'
+fi
 moved() { log "$1" "keep_restored values=$2 dropped=0" && value a hello && client get large -o "$scratch/again" && cmp "$scratch/large" "$scratch/again" && [ "$(ls "$memory" | grep -c '\.new')" = 0 ]; }
 check "with less memory the values move" eval 'stop_server "$server_pid" && start_server less --listen-addr "$at" "${keep[@]}" "${file[@]}" && moved less 2'
-check "the index of the smaller memory is not believed afterwards" eval 'stop_server "$server_pid" && more more-4 && value a hello && stop_server "$server_pid" && cp "$scratch/small" "$index" &&
-	start_server small --listen-addr "$at" "${keep[@]}" "${file[@]}" && log small "the memory is not as the index describes it" && absent a'
-client put a hello >/dev/null
+if ! short; then
+	check "the index of the smaller memory is not believed afterwards" eval 'stop_server "$server_pid" && more more-4 && value a hello && stop_server "$server_pid" && cp "$scratch/small" "$index" &&
+		start_server small --listen-addr "$at" "${keep[@]}" "${file[@]}" && log small "the memory is not as the index describes it" && absent a'
+	client put a hello >/dev/null
+fi
 check "a file of memory that was shortened: an empty start, and a sentence" eval 'stop_server "$server_pid" && truncate -s 1M "$memory/arena.0" &&
 	start_server short --listen-addr "$at" "${keep[@]}" "${file[@]}" && log short "arena.0 has 1 MiB, and the index describes at least .* shortened" && absent a && client put a hello'
 shortened() { # the mark behind the values is touched a few times a second
@@ -73,13 +77,15 @@ client put a hello >/dev/null
 client put large -f "$scratch/large" >/dev/null
 threads() { start_server "$1" --listen-addr "$at" "${keep[@]}" "${file[@]}" --memory-mb 96 --worker-threads "$2" "${@:3}"; }
 check "with more worker threads as well" eval 'stop_server "$server_pid" && threads threads-1 3 && moved threads-1 2 && [ -e "$memory/arena.2" ]'
-check "a start with other worker threads that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-3 --memory-mb 16 --listen-addr "$at" &&
-	status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --worker-threads 1 "${file[@]}" && stop_server "$server_pid" && threads threads-2 3 --recover verify && moved threads-2 2'
-check "with fewer, and the values survive a crash then" eval 'stop_server "$server_pid" && threads threads-3 1 --recover verify && moved threads-3 2 && [ ! -e "$memory/arena.1" ] &&
-	{ killed; threads threads-4 1 --recover verify; } && soon value a hello'
-check "and with three again" eval 'stop_server "$server_pid" && threads threads-5 3 && moved threads-5 2'
-check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
-	start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
+if ! short; then
+	check "a start with other worker threads that fails costs nothing" eval 'stop_server "$server_pid" && start_server port-3 --memory-mb 16 --listen-addr "$at" &&
+		status 3 "$build/kv-server" --listen-addr "$at" "${keep[@]}" --worker-threads 1 "${file[@]}" && stop_server "$server_pid" && threads threads-2 3 --recover verify && moved threads-2 2'
+	check "with fewer, and the values survive a crash then" eval 'stop_server "$server_pid" && threads threads-3 1 --recover verify && moved threads-3 2 && [ ! -e "$memory/arena.1" ] &&
+		{ killed; threads threads-4 1 --recover verify; } && soon value a hello'
+	check "and with three again" eval 'stop_server "$server_pid" && threads threads-5 3 && moved threads-5 2'
+	check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
+		start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
+fi
 check "a disk is refused with a sentence" eval '[ "$(stat -f -c %T "$PWD")" = tmpfs ] || says "is not in memory: give a path on tmpfs" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/disk" --arena-file "$PWD/build/keep-arena"'
 check "a folder as --keep is refused at the start" says "is no regular file: give the path of a file" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch"
 check "and a file in no folder" says "its folder does not exist; make it first" "$build/kv-server" --listen-addr 127.0.0.1:0 --keep "$scratch/none/keep"
@@ -133,8 +139,9 @@ moved() { # moved NAME -- another process takes the place of this one, which end
 	next "$1" && ended "$before" && value a hello
 }
 check "a process takes a server's place, with its memory" moved h2
+short && rate=500 || rate=2000
 load() { # two hand-overs under load: each value that is read has the right bytes
-	timeout -k 5 100 "$build/kv-bench" --server "$server" "${over[@]}" --num-keys 400 --value-size 64K --duration 6 --rate 2000 --verify >"$scratch/load.out" 2>&1 &
+	timeout -k 5 100 "$build/kv-bench" --server "$server" "${over[@]}" --num-keys 400 --value-size 64K --duration 6 --rate "$rate" --verify >"$scratch/load.out" 2>&1 &
 	local bench=$!
 	pids+=("$bench")
 	soon grep -q 'read ' "$scratch/load.out"
@@ -158,6 +165,8 @@ known() { value a hello || absent a; } # a connection to the port of the dead on
 for step in took made serving serving; do
 	check "the successor dies at '$step' ($((++deaths))): the running server serves" new_dies "$step"
 done
+
+short && finish # the rest is for check-long
 
 # ---- with a tier ----
 stop_server "$server_pid"

@@ -194,7 +194,7 @@ const char *world_said(const char *text);
 
 struct kvc_counters world_counters(struct world *w, unsigned pool);
 
-/* world_seeds -- how many of n seeds to run: a quarter in `make check`, else all; a quarter under AddressSanitizer; one
+/* world_seeds -- how many of n seeds to run: an eighth in `make check`, else all; a quarter under AddressSanitizer; one
  * under ThreadSanitizer, which costs most and finds nothing in one thread. world_storms -- of worlds that take seconds
  * each: one in `make check`. */
 static inline unsigned world_seeds(unsigned n)
@@ -211,7 +211,7 @@ static inline unsigned world_seeds(unsigned n)
 #elif defined(__SANITIZE_ADDRESS__)
 	return (n + 3) / 4;
 #else
-	return test_rounds(n, (n + 3) / 4);
+	return test_rounds(n, (n + 7) / 8);
 #endif
 }
 
