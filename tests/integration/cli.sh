@@ -37,7 +37,7 @@ check "a value of 1 byte" put_get_file 1
 check "a value of 3 KiB and one byte" put_get_file 3073
 check "a value of 1 MiB and one byte" put_get_file 1048577
 check "a value of 16 MiB and one byte" put_get_file 16777217
-check "a value of 40 MiB: more than kv-client's buffer" put_get_file 41943040
+check "a value of 100 MiB" put_get_file 104857600
 check "a value over the server's memory is refused" put_too_big
 check "stat shows the blocks" says 'blocks' kv stat
 stat_is() { kv --all --shards --json stat | json_is - "$1"; }
@@ -63,9 +63,9 @@ sealed_counts() {
 		[ "$(cat "$scratch/copy")" = 'a few bytes' ] && kv "${seal[@]}" put sealed-byte x && counts_one "${seal[@]}" get sealed-byte &&
 		[ "$(cat "$scratch/copy")" = x ]
 }
-check "a long value counts as one hit, over the fabric too" eval 'counts_one get file-41943040 && counts_one --local off get file-41943040'
+check "a long value counts as one hit, over the fabric too" eval 'counts_one get file-104857600 && counts_one --local off get file-104857600'
 check "so does a sealed value" sealed_counts
-slow_says() { kv --slow-ms 1 get file-41943040 -o "$scratch/copy" 2>&1 | grep -Eq 'slow GET client 0 .* key .file-41943040. .*: [0-9.]+ ms = room .*; [0-9]+ requests; OK'; }
+slow_says() { kv --slow-ms 1 get file-104857600 -o "$scratch/copy" 2>&1 | grep -Eq 'slow GET client 0 .* key .file-104857600. .*: [0-9.]+ ms = room .*; [0-9]+ requests; OK'; }
 documented() { # every name that stat gives is explained
 	kv --all --json stat | python3 -c "
 import json, sys
@@ -162,7 +162,7 @@ check "and not with --json, --all or --shards, which it would not show" eval 'st
 unread() { "$@" 2>"$scratch/unread" | true; [ "${PIPESTATUS[0]}" -eq 0 ] && [ ! -s "$scratch/unread" ] || { cat "$scratch/unread"; return 1; }; }
 check "and ends when nobody reads it any more, with 0" unread kv --watch 50ms stat
 check "so does top" unread kv top --interval 100ms
-check "get of a long value, stat, cluster and help are no failures then, either" eval 'unread kv get file-41943040 && unread kv stat --json && unread kv cluster && unread kv cluster --json && unread kv help && unread kv --help'
+check "get of a long value, stat, cluster and help are no failures then, either" eval 'unread kv get file-104857600 && unread kv stat --json && unread kv cluster && unread kv cluster --json && unread kv help && unread kv --help'
 top_once() { kv top --once --interval 100ms >"$scratch/top" && [ "$(wc -l <"$scratch/top")" -eq 3 ] && grep -q "^SERVER .*HIT%" "$scratch/top" && grep -Eq "^$server +[0-9.kM]+ " "$scratch/top"; }
 check "top --once prints one table in plain lines" top_once
 topped() { # GETs show up as a rate; a server that is not there is a line
