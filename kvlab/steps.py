@@ -98,7 +98,7 @@ class Step:
             if child.received and not told:
                 process.send_signal(signal.SIGTERM)
                 told, deadline = True, min(deadline, time.monotonic() + child.ENDING_S)
-            if time.monotonic() >= deadline and not killed:
+            if not over and not killed and time.monotonic() >= deadline:
                 process.kill()
                 killed = True
             if not over:
