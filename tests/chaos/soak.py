@@ -28,7 +28,7 @@ BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
 PROVIDER = os.environ.get("KVRAIL_TEST_PROVIDER") or "tcp"
 NAMES = "abcde"
 SPARE = "e"
-READY_S = 30
+READY_S = 60        # a second, and what a busy machine adds
 DRAIN_S = 3
 END_S = 30          # by then a server has ended; DRAIN_S and what a busy machine adds
 LOAD_END_S = 90     # the longest call has 20 s; 60 s after its limit soak.c ends itself
@@ -72,7 +72,18 @@ class Server:
         line = os.read(ready, 256) if select.select([ready], [], [], READY_S)[0] else b""
         os.close(ready)
         if not line.startswith(b"READY"):
-            raise Broken("server %s was not ready within %d s" % (self.name, READY_S))
+            raise Broken("server %s %s; its log ends with: %s" % (self.name, self.unready(), " / ".join(self.said()) or "nothing"))
+
+    def unready(self):
+        """Why it is not ready: it has ended, or it takes too long."""
+        try:
+            return "ended with status %d before it was ready" % self.process.wait(1)
+        except subprocess.TimeoutExpired:
+            return "was not ready within %d s" % READY_S
+
+    def said(self):
+        with open(self.log.name, errors="replace") as f:
+            return f.read().splitlines()[-5:]
 
     def wait(self, status):
         try:
