@@ -68,14 +68,21 @@ static int file_open(const char *path, int make, struct stat *st, struct kv_erro
 	return rc == -KV_EINVAL ? rc : kept_fail(path, rc, err);
 }
 
+static int pages_make(int fd, uint64_t from, uint64_t to)
+{
+	int rc;
+	do /* work that io_uring leaves to this thread interrupts it as well */
+		rc = fallocate(fd, 0, (off_t)from, (off_t)(to - from)) < 0 ? -errno : 0;
+	while (rc == -EINTR);
+	return rc;
+}
+
 /* All pages at once: with none left, a later touch would raise SIGBUS. */
 static int file_fill(int fd, const char *path, uint64_t size, const struct stat *st, struct kv_error *err)
 {
 	int rc = ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
 	if (rc == 0 && (uint64_t)st->st_blocks * 512 < size)
-		do /* work that io_uring leaves to this thread interrupts it as well */
-			rc = fallocate(fd, 0, 0, (off_t)size) < 0 ? -errno : 0;
-		while (rc == -EINTR);
+		rc = pages_make(fd, 0, size);
 	return rc ? kept_fail(path, rc, err) : 0;
 }
 
@@ -136,6 +143,57 @@ int kv_kept_resize(int fd, const char *path, uint64_t len_bytes, struct kv_error
 	if (rc)
 		(void)!ftruncate(fd, st.st_size);
 	return rc;
+}
+
+int kv_kept_make(const char *path, uint64_t len_bytes, int *out_fd, struct kv_error *err)
+{
+	struct stat st;
+	uint64_t size;
+	int fd, rc = unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+	if (rc)
+		return kept_fail(path, rc, err);
+	fd = file_open(path, O_CREAT | O_EXCL, &st, err);
+	if (fd < 0)
+		return fd;
+	size = size_there(fd, len_bytes);
+	if (size == 0)
+		rc = kv_fail(err, -KV_EINVAL, "%.200s is not in memory", path);
+	else if (ftruncate(fd, (off_t)size) < 0)
+		rc = kept_fail(path, -errno, err);
+	if (rc) {
+		unlink(path);
+		close(fd);
+		return rc;
+	}
+	*out_fd = fd;
+	return 0;
+}
+
+int kv_kept_give(int fd, const char *path, uint64_t from, uint64_t to, struct kv_error *err)
+{
+	int rc = from < to ? pages_make(fd, from, to) : 0;
+	return rc ? kept_fail(path, rc, err) : 0;
+}
+
+void kv_kept_release(int fd, uint64_t from, uint64_t to)
+{
+	uint64_t page = kv_kept_page(fd);
+	from = kv_align_up(from, page);
+	to = kv_align_down(to, page);
+	if (from < to)
+		(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
+}
+
+uint64_t kv_kept_page(int fd)
+{
+	struct stat st;
+	return KV_MAX(fstat(fd, &st) == 0 ? (uint64_t)st.st_blksize : 0, PAGE_2M);
+}
+
+uint64_t kv_kept_bytes(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
 int kv_kept_lock(const char *path, int *out_fd, struct kv_error *err)

@@ -49,9 +49,11 @@ int kv_area_map_landing(uint64_t len_bytes, int node, struct kv_area *out, struc
 /* kv_area_map_kept -- as kv_area_map_shared, but a later process can write to it, which gets the descriptor from a
  * service manager or from this process. The size is sealed. Other processes get kept_reader's descriptors, which cannot
  * write. kv_area_adopt -- map such memory again, or a file of kv_kept_open. The descriptor is the area's on success.
- * Errors: also -KV_EINVAL, it is smaller than len_bytes, or no memory. */
+ * Errors: also -KV_EINVAL, it is smaller than len_bytes, or no memory. kv_area_adopt_bare -- the same for a file of
+ * kv_kept_make: only pages of kv_kept_give may be touched. */
 int kv_area_map_kept(uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
 int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err);
+int kv_area_adopt_bare(int fd, uint64_t len_bytes, struct kv_area *out, struct kv_error *err);
 /* kv_area_ready -- before [offset, offset + len) of an area is first written: where the kernel makes huge pages of
  * shared memory only on request (MADV_COLLAPSE), make those here, once per 2 MiB. Contents stay. Cheap when done, and
  * for areas of other kinds. Thread: any. kv_area_populate -- make all pages of an area now, in this way, with several
@@ -84,6 +86,16 @@ int kv_kept_open(const char *path, uint64_t len_bytes, bool anew, int *out_fd, b
  * size. */
 int kv_kept_find(const char *path, int *out_fd, struct kv_error *err);
 int kv_kept_resize(int fd, const char *path, uint64_t len_bytes, struct kv_error *err);
+
+/* kv_kept_make -- a new file for an area, without memory; an existing one is removed. Errors as kv_kept_open.
+ * kv_kept_give -- make its pages of [from, to). kv_kept_release -- give back whole pages of [from, to); their bytes are
+ * lost. Nothing happens where the kernel cannot. kv_kept_page -- the size of the pages it can give back, at least 2
+ * MiB. kv_kept_bytes -- the memory it has. */
+int kv_kept_make(const char *path, uint64_t len_bytes, int *out_fd, struct kv_error *err);
+int kv_kept_give(int fd, const char *path, uint64_t from, uint64_t to, struct kv_error *err);
+void kv_kept_release(int fd, uint64_t from, uint64_t to);
+uint64_t kv_kept_page(int fd);
+uint64_t kv_kept_bytes(int fd);
 
 /* kv_kept_lock -- be the only owner of path, until the descriptor is closed in all processes that have it: a lock on
  * PATH.lock. -KV_EEXIST: another process is; -errno. */

@@ -127,27 +127,27 @@ static uint64_t memfd_align(int fd)
 }
 
 /* Aligned, so that huge pages are mapped as such; or anywhere, where other threads take each gap first. 0 or -errno. */
-static int memfd_map(int fd, uint64_t len_bytes, bool writable, void **out)
+static int memfd_map(int fd, uint64_t len_bytes, bool writable, int flags, void **out)
 {
 	int rc = -EEXIST, prot = PROT_READ | (writable ? PROT_WRITE : 0);
 	uint64_t align = memfd_align(fd);
 	for (unsigned i = 0; i < GAP_TRIES && rc == -EEXIST; i++) {
 		void *gap = kv_gap_find(len_bytes, align);
-		rc = gap ? kv_gap_map(gap, len_bytes, prot, MAP_SHARED, fd) : -errno;
+		rc = gap ? kv_gap_map(gap, len_bytes, prot, MAP_SHARED | flags, fd) : -errno;
 		if (rc == 0)
 			*out = gap;
 	}
 	if (rc != -EEXIST)
 		return rc;
-	*out = mmap(NULL, len_bytes, prot, MAP_SHARED, fd, 0);
+	*out = mmap(NULL, len_bytes, prot, MAP_SHARED | flags, fd, 0);
 	return *out == MAP_FAILED ? -errno : 0;
 }
 
-int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err)
+static int map(int fd, uint64_t len_bytes, bool writable, int flags, void **out, struct kv_error *err)
 {
 	char size[32];
 	void *base;
-	int rc = memfd_map(fd, len_bytes, writable, &base);
+	int rc = memfd_map(fd, len_bytes, writable, flags, &base);
 	if (rc)
 		return kv_fail(err, rc == -EPERM || rc == -EACCES ? -KV_EPROTO : -KV_ENOMEM,
 			       "cannot map %s of shared memory: %s", kv_size_format(len_bytes, size, sizeof(size)),
@@ -155,6 +155,11 @@ int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct k
 	(void)madvise(base, len_bytes, MADV_HUGEPAGE);
 	*out = base;
 	return 0;
+}
+
+int kv_memfd_map(int fd, uint64_t len_bytes, bool writable, void **out, struct kv_error *err)
+{
+	return map(fd, len_bytes, writable, 0, out, err);
 }
 
 /* ---- areas ---- */
@@ -176,7 +181,7 @@ static int area_try(struct kv_area *area, uint64_t len, uint64_t page_bytes, int
 	int fd = memfd("kvrail-area", len, flags), rc;
 	if (fd < 0)
 		return fd;
-	rc = memfd_map(fd, len, true, &area->base);
+	rc = memfd_map(fd, len, true, 0, &area->base);
 	if (rc == 0 && area->node != KV_NODE_ANY)
 		area->node_error = kv_numa_prefer_memory(area->base, len, area->node);
 	if (rc == 0 && huge)
@@ -274,7 +279,8 @@ int kv_area_map_kept(uint64_t len_bytes, int node, struct kv_area *out, struct k
 	return kv_fail(err, rc, "cannot protect memory against other users: %s", kv_strerror(rc));
 }
 
-static int adopted_touch(struct kv_area *area, const struct statfs *fs, struct kv_error *err)
+/* bare: without the pages of a pool. */
+static int adopted_touch(struct kv_area *area, const struct statfs *fs, bool bare, struct kv_error *err)
 {
 	int rc;
 	if (fs->f_type != HUGETLBFS_MAGIC) {
@@ -284,11 +290,11 @@ static int adopted_touch(struct kv_area *area, const struct statfs *fs, struct k
 	}
 	area->page_bytes = (uint64_t)fs->f_bsize;
 	*(area->page_bytes == PAGE_1G ? &area->pages.bytes_1g : &area->pages.bytes_2m) = area->len_bytes;
-	rc = kv_pages_touch(area->base, area->len_bytes, area->node, false, NULL);
+	rc = bare ? 0 : kv_pages_touch(area->base, area->len_bytes, area->node, false, NULL);
 	return rc && rc != -EINVAL ? kv_fail(err, -KV_ENOMEM, "no huge pages for kept memory: %s", kv_strerror(rc)) : 0;
 }
 
-int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err)
+static int adopt(int fd, uint64_t len_bytes, int node, bool bare, struct kv_area *out, struct kv_error *err)
 {
 	struct kv_area area = {.node = node, .shared = true, .kept = true, .fd = fd};
 	struct statfs fs;
@@ -298,18 +304,28 @@ int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, str
 	    st.st_size % (off_t)PAGE_2M)
 		return kv_fail(err, -KV_EINVAL, "the kept memory has another size");
 	area.len_bytes = (uint64_t)st.st_size;
-	rc = kv_memfd_map(fd, area.len_bytes, true, &area.base, err);
+	rc = map(fd, area.len_bytes, true, bare ? MAP_NORESERVE : 0, &area.base, err);
 	if (rc)
 		return rc;
 	if (node != KV_NODE_ANY)
 		area.node_error = kv_numa_prefer_memory(area.base, area.len_bytes, node);
-	rc = adopted_touch(&area, &fs, err);
+	rc = adopted_touch(&area, &fs, bare, err);
 	if (rc) {
 		munmap(area.base, area.len_bytes);
 		return rc;
 	}
 	*out = area;
 	return 0;
+}
+
+int kv_area_adopt(int fd, uint64_t len_bytes, int node, struct kv_area *out, struct kv_error *err)
+{
+	return adopt(fd, len_bytes, node, false, out, err);
+}
+
+int kv_area_adopt_bare(int fd, uint64_t len_bytes, struct kv_area *out, struct kv_error *err)
+{
+	return adopt(fd, len_bytes, KV_NODE_ANY, true, out, err);
 }
 
 /* ---- huge pages on request ---- */

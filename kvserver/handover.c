@@ -66,13 +66,6 @@ struct handover {
 	struct sockaddr_un addr;
 };
 
-void handover_step(const char *name)
-{
-	const char *at = getenv("KVRAIL_TEST_KILL_AT");
-	if (at && strcmp(at, name) == 0)
-		kill(getpid(), SIGKILL);
-}
-
 /* ---- messages ---- */
 
 static int message_send(int fd, const struct message *m, const int *fds, unsigned count)
@@ -205,7 +198,7 @@ static int memory_give(struct handover *h, int fd)
 	int rc;
 	m.handed = h->handed;
 	rc = message_send(fd, &m, h->fds, h->count);
-	handover_step("memory");
+	kvs_kept_step("memory");
 	patience_set(fd, 0);
 	return rc ? rc : message_take(fd, READY, &in);
 }
@@ -258,7 +251,7 @@ static void *handover_run(void *arg)
 			continue;
 		taker_set(h, fd);
 		if (stranger_serve(h, fd)) {
-			handover_step("ready");
+			kvs_kept_step("ready");
 			pthread_kill(h->main, HANDOVER_SIGNAL);
 			return NULL;
 		}
@@ -353,10 +346,10 @@ bool handover_finish(struct handover *h)
 	pthread_join(h->thread, NULL);
 	h->joined = true;
 	unlisten(h); /* the successor has the path from now on */
-	handover_step("index");
+	kvs_kept_step("index");
 	if (kind_send(h->taker, DONE))
 		return false;
-	handover_step("done");
+	kvs_kept_step("done");
 	if (message_take(h->taker, SERVING, &in) == 0)
 		return true;
 	death_wait(h->taker);
@@ -415,14 +408,14 @@ int handover_take(const struct kvs_options *options, const struct boot_security 
 		close(fd);
 	else
 		*out_fd = fd;
-	handover_step("took");
+	kvs_kept_step("took");
 	return rc;
 }
 
 bool handover_await(int fd)
 {
 	struct message in;
-	handover_step("made");
+	kvs_kept_step("made");
 	if (kind_send(fd, READY) == 0 && message_take(fd, DONE, &in) == 0)
 		return true;
 	death_wait(fd);
@@ -433,7 +426,7 @@ void handover_serving(int *fd)
 {
 	if (*fd < 0)
 		return;
-	handover_step("serving");
+	kvs_kept_step("serving");
 	(void)kind_send(*fd, SERVING);
 	close(*fd);
 	*fd = -1;

@@ -39,7 +39,4 @@ int handover_take(const struct kvs_options *options, const struct boot_security 
 bool handover_await(int fd);
 void handover_serving(int *fd);
 
-/* handover_step -- for tests: die here if KVRAIL_TEST_KILL_AT names this step. */
-void handover_step(const char *name);
-
 #endif

@@ -141,6 +141,9 @@ struct kvs_kept;
 int kvs_kept_open(const struct kvs_options *options, struct kvs_kept **out, struct kv_error *err);
 void kvs_kept_close(struct kvs_kept **kept);
 
+/* kvs_kept_step -- for tests: die here if KVRAIL_TEST_KILL_AT names this step. */
+void kvs_kept_step(const char *name);
+
 /* What a running server says of its memory to the process that takes its place. */
 enum { KVS_HANDED_FDS = KV_SHARDS_MAX + 2 };
 struct kvs_handed {

@@ -2,13 +2,17 @@
 /* move.c -- see move.h.
  *
  * Each former store has an order of eviction. They are merged by their relative places: the middle one of each is a
- * neighbour of the middle ones of the others. The first walk counts what belongs here, the second leaves out as many of
- * the next victims as do not fit, and copies the rest. */
+ * neighbour of the middle ones of the others. The first walk of a plan counts the values that belong here, the second
+ * leaves out as many of the next victims as do not fit. Invariant: after all plans the offset of each live block of the
+ * former stores is a place in an order, or NOWHERE; mem->offset is its own. Tombstones stay behind, because they do not
+ * say which shard their keys have. */
 #include "store/store.h"
 
 #include <stdlib.h>
 
-enum { FROM_MAX = 64 };
+enum { FROM_MAX = 64, PLACE_BITS = 40 };
+
+#define NOWHERE UINT64_MAX
 
 struct merge {
 	const struct move_from *from;
@@ -29,19 +33,21 @@ int move_begin(struct move_from *f)
 	return 0;
 }
 
-void move_end(struct move_from *f)
+void move_from_end(struct move_from *f)
 {
 	free(f->order);
 	f->order = NULL;
 	f->count = 0;
 }
 
+/* ---- plan ---- */
+
 static bool before(const struct merge *m, unsigned a, unsigned b)
 {
 	return (kv_u128)(2 * m->at[a] + 1) * m->from[b].count < (kv_u128)(2 * m->at[b] + 1) * m->from[a].count;
 }
 
-static const struct block *merge_next(struct merge *m, const struct store **out_store)
+static struct block *merge_next(struct merge *m, const struct store **out_store)
 {
 	unsigned next = m->count;
 	for (unsigned i = 0; i < m->count; i++)
@@ -54,9 +60,9 @@ static const struct block *merge_next(struct merge *m, const struct store **out_
 }
 
 /* The next value of this shard (docs/reference/protocol.md 1). */
-static const struct block *merge_next_of(struct merge *m, const struct move_to *to, const struct store **out_store)
+static struct block *merge_next_of(struct merge *m, const struct move_to *to, const struct store **out_store)
 {
-	const struct block *b;
+	struct block *b;
 	do
 		b = merge_next(m, out_store);
 	while (b &&
@@ -76,48 +82,105 @@ static void spaces_move(struct move_to *to, const struct spaces *from)
 	}
 }
 
-static bool value_move(struct move_to *to, const struct store *from, const struct block *b)
+/* Its namespace there; NULL: the value has ended, or was cleared. */
+static struct space *space_there(const struct move_to *to, const struct store *from, const struct block *b)
 {
 	const struct space *was = from->spaces.at[b->space];
 	struct space *sp = space_find(&to->store->spaces, was->name);
-	struct block *n, *holder;
-	bool moved;
-	if (!sp || sp->generation != was->generation || !block_current(from, b))
-		return false;
-	store_enter(to->store, sp);
-	if (store_stage_spare(to->store, b->item.key, b->item.key_len, b->len, ARENA_LOW, &n))
-		return false;
-	if (to->area)
-		kv_area_ready(to->area, n->offset, n->len);
-	memcpy(store_data(to->store, n), store_data(from, b), b->len);
-	moved = store_commit_born(to->store, n, b->checksum, b->expire.when_ns, block_born_ns(b), to->now_ns,
-				  &holder) == 0;
-	if (!moved)
-		store_drop(to->store, n);
-	else if (b->evict.hits)
-		store_use(to->store, n);
-	block_unref(to->store, n);
-	return moved;
+	bool ended = b->expire.when_ns <= kv_deadline(to->now_ns, to->passed_ns) && b->expire.when_ns != KV_NEVER;
+	return sp && sp->generation == was->generation && block_current(from, b) && !ended ? sp : NULL;
 }
 
-void move_values(struct move_to *to, const struct move_from *from, unsigned count)
+int move_plan(struct move_to *to, const struct move_from *from, unsigned count)
 {
 	struct merge all = {.from = from, .count = count}, again = all;
 	const struct store *store;
-	const struct block *b;
+	struct block *b;
 	uint64_t bytes = 0, values = 0;
 	KV_ASSERT(count <= FROM_MAX);
 	for (unsigned i = 0; i < count; i++)
 		spaces_move(to, &from[i].store.spaces);
 	while ((b = merge_next_of(&all, to, &store)) != NULL) {
-		bytes += b->mem->size;
-		values++;
+		bool goes = space_there(to, store, b) != NULL;
+		b->offset = goes ? 0 : NOWHERE;
+		bytes += goes ? b->mem->size : 0;
+		values += goes;
+		to->dropped += !goes;
 	}
+	to->order = calloc(KV_MIN(values, (uint64_t)to->store->blocks_max) + 1, sizeof(struct block *));
+	if (!to->order)
+		return -KV_ENOMEM;
 	while ((b = merge_next_of(&again, to, &store)) != NULL) {
 		bool fits = bytes <= to->store->arena.limit && values <= to->store->blocks_max;
-		*(fits && value_move(to, store, b) ? &to->moved : &to->dropped) += 1;
+		if (b->offset == NOWHERE)
+			continue;
+		b->offset = fits ? (uint64_t)to->shard << PLACE_BITS | to->count++ : NOWHERE;
+		to->dropped += !fits;
 		bytes -= b->mem->size;
 		values--;
 	}
+	return 0;
+}
+
+/* ---- copy ---- */
+
+static struct block *value_move(struct move_to *to, const struct store *from, const struct block *b)
+{
+	struct space *sp = space_there(to, from, b);
+	struct block *n, *holder;
+	bool moved;
+	KV_ASSERT(sp);
+	store_enter(to->store, sp);
+	if (store_stage_spare(to->store, b->item.key, b->item.key_len, b->len, ARENA_LOW, &n))
+		return NULL;
+	moved = !to->room || to->room(to->arg, n->offset + n->len);
+	if (moved) {
+		memcpy(store_data(to->store, n), from->base + b->mem->offset, b->len);
+		moved = store_commit_born(to->store, n, b->checksum, b->expire.when_ns, block_born_ns(b), to->now_ns,
+					  &holder) == 0;
+	}
+	if (!moved)
+		store_drop(to->store, n);
+	else if (b->evict.hits)
+		store_use(to->store, n);
+	block_unref(to->store, n);
+	return moved ? n : NULL;
+}
+
+void move_part(struct move_to *to, const struct move_from *from, const struct arena_block **at, uint64_t end)
+{
+	for (; *at && (*at)->offset < end; *at = (*at)->next) {
+		const struct block *b = (*at)->owner;
+		uint64_t place = b ? b->offset : NOWHERE;
+		struct block *n;
+		if (!b || b->state != BLOCK_LIVE || place == NOWHERE || place >> PLACE_BITS != to->shard)
+			continue;
+		n = value_move(to, &from->store, b);
+		*(n ? &to->moved : &to->dropped) += 1;
+		to->order[place & ((1ull << PLACE_BITS) - 1)] = n;
+	}
+}
+
+void move_finish(struct move_to *to)
+{
+	for (uint64_t i = 0; i < to->count; i++) {
+		struct block *b = to->order[i];
+		struct evict *e = b ? store_evict_of(to->store, b) : NULL;
+		bool hit = b && b->evict.hits;
+		if (!b)
+			continue;
+		evict_remove(e, &b->evict);
+		b->evict = (struct evict_node){.hits = 0};
+		evict_return(e, &b->evict);
+		if (hit)
+			evict_access(e, &b->evict);
+	}
 	store_enter(to->store, store_space_default(to->store));
+}
+
+void move_end(struct move_to *to)
+{
+	free(to->order);
+	to->order = NULL;
+	to->count = 0;
 }

@@ -6,8 +6,8 @@
  * server starts empty and says why. Before memory is used anew, no client of a former server may read there: if one
  * does for longer than READERS_NS, the memory is left to it, and other memory takes its place.
  *
- * Order: locks, memory, file, restore; then the mark is cleared and the file removed, right before clients are
- * accepted. So a start that fails leaves all as it was. */
+ * Order: locks, memory, file, a copy to another geometry (kept_move.c), restore; then the mark is cleared and the file
+ * removed, right before clients are accepted. So a start that fails leaves all as it was, or with the new geometry. */
 #include "kvserver/server/kept.h"
 
 #include <errno.h>
@@ -31,15 +31,16 @@ struct kvs_kept {
 	const char *keep, *arena_file; /* of kvs_options; arena_file: or NULL */
 	int lock[LOCKS];               /* or -1 */
 	unsigned shards;
-	int fd[KV_SHARDS_MAX];     /* of the shards' memory; or -1 */
-	int former[KV_SHARDS_MAX]; /* moves: of the memory that the file describes; or -1 */
-	bool moves;
-	bool found;           /* file and head */
-	bool handed;          /* a running server has the memory until this one starts */
-	uint64_t digest_seed; /* handed */
-	uint64_t generation;  /* of this server */
-	uint64_t places;      /* of each table of records; 0: no --recover */
-	bool died;            /* the last server that had the memory */
+	int fd[KV_SHARDS_MAX];           /* of the shards' memory; or -1 */
+	int former[KV_SHARDS_MAX];       /* moves: of the memory that the file describes; or -1 */
+	bool moves;                      /* until the values are copied */
+	uint64_t dropped[KV_SHARDS_MAX]; /* values that were not */
+	bool found;                      /* file and head */
+	bool handed;                     /* a running server has the memory until this one starts */
+	uint64_t digest_seed;            /* handed */
+	uint64_t generation;             /* of this server */
+	uint64_t places;                 /* of each table of records; 0: no --recover */
+	bool died;                       /* the last server that had the memory */
 	bool recover;
 	struct keep_in *file;
 	struct keep_head head;
@@ -125,6 +126,7 @@ static int arena_path(const struct kvs_kept *k, unsigned i, const char *more, ch
 	return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
 }
 
+/* done: the new files take the names of the former ones. */
 static void moves_end(struct kvs_kept *k, bool done)
 {
 	char from[PATH_CAP], to[PATH_CAP];
@@ -299,7 +301,7 @@ static int file_memory(struct kvs_kept *k, unsigned i, uint64_t bytes, bool anew
 {
 	char path[PATH_CAP];
 	bool fresh;
-	int rc = arena_path(k, i, k->moves ? ".new" : "", path, err);
+	int rc = arena_path(k, i, "", path, err);
 	if (rc)
 		return rc;
 	fd_drop(&k->fd[i]);
@@ -346,11 +348,11 @@ static int former_resize(struct kvs_kept *k, uint64_t bytes, struct kv_error *er
 }
 
 /* Wait a little until no client of a former server reads there. */
-static bool readers_left(const struct kvs_kept *k, unsigned i)
+static bool readers_left(int fd)
 {
 	const struct timespec again = {.tv_nsec = 20000000};
 	uint64_t until_ns = kv_now() + READERS_NS;
-	while (k->fd[i] >= 0 && kv_kept_read(k->fd[i], UINT64_MAX)) {
+	while (fd >= 0 && kv_kept_read(fd, UINT64_MAX)) {
 		if (kv_now() >= until_ns)
 			return true;
 		nanosleep(&again, NULL);
@@ -362,7 +364,7 @@ static int memory_renew(struct kvs_server *s, unsigned i, uint64_t bytes, struct
 {
 	struct kvs_kept *k = s->opt.kept;
 	char name[32];
-	if (!readers_left(k, i))
+	if (!readers_left(k->fd[i]))
 		return 0;
 	k->recover = false;
 	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("keep_replaced", KV_NUMBER("shard", i)),
@@ -414,20 +416,76 @@ static int memory_take(struct kvs_server *s, uint64_t bytes, struct kv_error *er
 	return rc;
 }
 
-/* Memory that values move to. */
-static void memory_make(struct kvs_server *s, uint64_t bytes)
+/* Files that values move to. */
+static int fresh_make(struct kvs_kept *k, uint64_t bytes, struct kv_error *err)
+{
+	char path[PATH_CAP];
+	int rc = 0;
+	for (unsigned i = 0; rc == 0 && i < k->shards; i++) {
+		fd_drop(&k->fd[i]);
+		rc = arena_path(k, i, ".new", path, err);
+		if (rc == 0)
+			rc = kv_kept_make(path, bytes, &k->fd[i], err);
+	}
+	return rc ? kv_fail_more(err, "--arena-file") : 0;
+}
+
+static void moved_log(const struct kvs_server *s, uint64_t begun_ns)
+{
+	const struct kvs_kept *k = s->opt.kept;
+	uint64_t took_ns = kv_now() - begun_ns, dropped = 0;
+	char took[32];
+	for (unsigned i = 0; i < k->shards; i++)
+		dropped += k->dropped[i];
+	kv_event(s->opt.log, KV_LOG_INFO,
+		 KV_EVENT("keep_moved", KV_NUMBER("dropped", dropped), KV_NUMBER("us", took_ns / 1000)),
+		 "--keep: the values are copied to this server's memory and worker threads, after %s; %llu have "
+		 "expired or do not fit",
+		 kv_duration_format(took_ns, took, sizeof(took)), (unsigned long long)dropped);
+}
+
+static int moved_open(struct kvs_kept *k, struct kv_error *err)
+{
+	moves_end(k, true);
+	keep_close(&k->file);
+	return keep_open(k->keep, &k->file, &k->head, err);
+}
+
+/* The values of another geometry become those of this one. */
+static void values_move(struct kvs_server *s, uint64_t bytes)
 {
 	struct kvs_kept *k = s->opt.kept;
+	struct keep_clock clock = keep_clock_of(&k->head, loop_now(s->control), kv_wall_now());
+	bool read[KV_SHARDS_MAX];
+	struct kept_mark mark;
+	struct kept_move m = {.file = k->file,
+			      .head = &k->head,
+			      .former = k->former,
+			      .read = read,
+			      .mark = &mark,
+			      .fresh = k->fd,
+			      .keep = k->keep,
+			      .arena_file = k->arena_file,
+			      .limit_bytes = limit_of(s),
+			      .places = k->places,
+			      .shards = k->shards,
+			      .passed_ns = clock.passed_max};
 	struct kv_error err = {0};
-	int rc = 0;
-	for (unsigned i = 0; rc == 0 && i < k->shards; i++)
-		rc = file_memory(k, i, bytes, true, &err);
+	uint64_t begun_ns = kv_now();
+	int rc = fresh_make(k, bytes, &err);
+	for (unsigned i = 0; i < k->head.shards && rc == 0; i++)
+		read[i] = readers_left(k->former[i]);
+	mark_read(k->former[0], k->head.limit_bytes, &mark);
 	if (rc == 0)
+		rc = kept_move(s, &m, k->dropped, &err);
+	if (rc == 0)
+		rc = moved_open(k, &err);
+	if (rc == 0) {
+		moved_log(s, begun_ns);
 		return;
+	}
 	for (unsigned i = 0; i < k->shards; i++)
 		fd_drop(&k->fd[i]);
-	kv_fail_more(&err,
-		     "worker threads or memory have changed, and there is no room for the former files and new ones");
 	unusable(s, err.text);
 }
 
@@ -445,10 +503,10 @@ static int memory_find(struct kvs_server *s, struct kv_error *err)
 	if (k->found)
 		marks_check(s);
 	if (k->moves)
-		memory_make(s, bytes);
+		values_move(s, bytes);
 	if (!k->found)
 		return memory_take(s, bytes, err);
-	return k->arena_file && !k->moves ? former_resize(k, bytes, err) : 0;
+	return k->arena_file ? former_resize(k, bytes, err) : 0;
 }
 
 int kept_prepare(struct kvs_server *s, struct kv_error *err)
@@ -465,7 +523,7 @@ int kept_prepare(struct kvs_server *s, struct kv_error *err)
 		k->shard[i] = (struct kept_options){.fd = k->fd[i],
 						    .generation = k->generation,
 						    .places = k->places,
-						    .former = k->found && !k->moves ? k->head.limit_bytes : 0};
+						    .former = k->found ? k->head.limit_bytes : 0};
 	if (k->found || k->handed || k->recover)
 		s->shard_seed = k->found ? k->head.digest_seed : k->digest_seed;
 	return rc;
@@ -510,7 +568,7 @@ static int handed_find(struct kvs_server *s, struct kv_error *err)
 	marks_check(s);
 	k->handed = false;
 	for (unsigned i = 0; i < k->shards && !k->found; i++)
-		if (readers_left(k, i))
+		if (readers_left(k->fd[i]))
 			return kv_fail(
 				err, -KV_EBUSY,
 				"--handover: the running server died, and its clients still read its memory: start "
@@ -575,16 +633,17 @@ static void restore_all(struct kvs_server *s, uint64_t wall_ns)
 	for (unsigned i = 0; i < s->opt.shards; i++)
 		all[i] = (struct shard_restore){.kept = s->opt.kept, .shard = s->shard[i], .wall_ns = wall_ns};
 	works_run(restore_run, all, sizeof(all[0]), s->opt.shards);
-	for (unsigned i = 0; i < s->opt.shards; i++)
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		s->shard[i]->kept.rest.dropped += s->opt.kept->dropped[i];
 		if (all[i].rc)
 			empty_log(s, KV_LOG_WARN, all[i].err.text);
+	}
 }
 
 int kept_restore(struct kvs_server *s, struct kv_error *err)
 {
 	struct kvs_kept *k = s->opt.kept;
 	uint64_t begun_ns = kv_now(), wall_ns = kv_wall_now();
-	struct kv_error why = {0};
 	int rc = k && k->handed ? handed_find(s, err) : 0;
 	if (rc || !k)
 		return rc;
@@ -594,10 +653,7 @@ int kept_restore(struct kvs_server *s, struct kv_error *err)
 		recover_all(s);
 	if (!k->found)
 		return 0;
-	if (!k->moves)
-		restore_all(s, wall_ns);
-	else if (kept_move(s, k->file, &k->head, k->former, wall_ns, &why))
-		empty_log(s, KV_LOG_WARN, why.text);
+	restore_all(s, wall_ns);
 	keep_close(&k->file);
 	k->found = false;
 	restored_log(s, begun_ns);
@@ -624,7 +680,6 @@ void kept_begin(struct kvs_server *s)
 		return;
 	for (unsigned i = 0; i < k->shards; i++)
 		shard_kept_begin(s->shard[i], s->doubts.state != DOUBT_OVER);
-	moves_end(k, true);
 	unlink(k->keep);
 }
 

@@ -8,6 +8,7 @@
 
 struct keep_head;
 struct keep_in;
+struct kept_mark;
 struct kept_options;
 struct kvs_server;
 
@@ -22,10 +23,24 @@ const struct kept_options *kept_of_shard(const struct kvs_server *s, unsigned sh
 void kept_made(struct kvs_server *s);
 int kept_restore(struct kvs_server *s, struct kv_error *err);
 
-/* kept_move -- the file is of a server with other worker threads or more memory, which was in these files: copy its
- * values to the shards (kept_move.c). 0, or a code with *err: none is copied. */
-int kept_move(struct kvs_server *s, struct keep_in *file, const struct keep_head *head, const int *fd, uint64_t wall_ns,
-	      struct kv_error *err);
+/* A move of values to other worker threads, or to less memory. */
+struct kept_move {
+	struct keep_in *file; /* of the former server */
+	const struct keep_head *head;
+	const int *former;            /* its memory */
+	const bool *read;             /* clients of a former server read this one of it, so it stays */
+	const struct kept_mark *mark; /* one of its marks */
+	const int *fresh;             /* files of kv_kept_make for this server's memory */
+	const char *keep, *arena_file;
+	uint64_t limit_bytes, places; /* of each shard */
+	unsigned shards;
+	uint64_t passed_ns; /* since the former server ended: values whose time is over stay behind */
+};
+
+/* kept_move -- copy the values to the new files, which then have marks, and replace the index. The former files give
+ * back their pages. 0, and the values that each shard left out; or a code with *err: nobody believes the former index
+ * any more, or all is as before. */
+int kept_move(struct kvs_server *s, const struct kept_move *m, uint64_t *out_dropped, struct kv_error *err);
 
 /* kept_former_died -- whether the last server that had the memory did not end in order. kept_handed -- whether a
  * running server still has it, until kept_restore. */

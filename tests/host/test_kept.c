@@ -92,6 +92,31 @@ static void a_file_is_found_and_gets_another_size(void **state)
 	kv_area_unmap(&area);
 }
 
+static void a_file_gets_pages_and_gives_them_back(void **state)
+{
+	struct kv_error err = {0};
+	struct kv_area area;
+	int fd = -1;
+	(void)state;
+	close(opened(LEN, false, true));
+	assert_int_equal(kv_kept_make(path, 2 * LEN, &fd, &err), 0); /* in its place */
+	assert_int_equal(kv_kept_bytes(fd), 0);
+	assert_int_equal(kv_kept_page(fd) % (2 * MIB), 0);
+	if (kv_area_adopt_bare(fd, 2 * LEN, &area, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(kv_kept_give(fd, path, 0, 3 * MIB, &err), 0);
+	assert_int_equal(kv_kept_bytes(fd), 3 * MIB);
+	memset(area.base, 7, 3 * MIB);
+	kv_kept_release(fd, 1, 4 * MIB); /* whole pages: the second 2 MiB */
+	assert_int_equal(kv_kept_bytes(fd), 2 * MIB);
+	assert_int_equal(((uint8_t *)area.base)[2 * MIB - 1], 7);
+	kv_kept_release(fd, 0, UINT64_MAX >> 1);
+	assert_int_equal(kv_kept_bytes(fd), 0);
+	assert_int_equal(kv_kept_give(fd, path, 0, UINT64_C(1) << 60, &err) < 0, 1);
+	check_contains(err.text, path);
+	kv_area_unmap(&area);
+}
+
 static void another_file_takes_the_place_and_the_former_stays_mapped(void **state)
 {
 	struct kv_area area = adopted(opened(LEN, false, true)), other;
@@ -300,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_file_keeps_its_bytes),
 		TEST(a_file_is_found_and_gets_another_size),
+		TEST(a_file_gets_pages_and_gives_them_back),
 		TEST(another_file_takes_the_place_and_the_former_stays_mapped),
 		TEST(the_memory_is_there_at_once),
 		TEST(unusable_files_are_refused_with_a_sentence),

@@ -3,8 +3,9 @@
 # keep.sh -- values that outlive kv-server: a restart, a crash, and another process that takes a server's place, also when either side is killed on the way.
 . "$(dirname "$0")/lib.bash"
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
-trap 'rm -rf "$memory"; cleanup' EXIT
-if short; then plan 42; else plan 56; fi
+tight=$scratch/tight
+trap 'umount -l "$tight" 2>/dev/null; rm -rf "$memory"; cleanup' EXIT
+if short; then plan 44; else plan 60; fi
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -83,6 +84,14 @@ if ! short; then
 	check "with fewer, and the values survive a crash then" eval 'stop_server "$server_pid" && threads threads-3 1 --recover verify && moved threads-3 2 && [ ! -e "$memory/arena.1" ] &&
 		{ killed; threads threads-4 1 --recover verify; } && soon value a hello'
 	check "and with three again" eval 'stop_server "$server_pid" && threads threads-5 3 && moved threads-5 2'
+	copier_dies() { # copier_dies STEP THREADS -- the values are there or not; a second attempt starts as any
+		stop_server "$server_pid"
+		KVRAIL_TEST_KILL_AT=$1 status 137 "$build/kv-server" --listen-addr "$at" "${keep[@]}" "${file[@]}" --memory-mb 96 --worker-threads "$2" &&
+			threads "copier-$1" "$2" && { value a hello || { absent a && log "copier-$1" "keep_empty"; }; } && [ "$(ls "$memory" | grep -c '\.new')" = 0 ] &&
+			client put a hello && client put large -f "$scratch/large"
+	}
+	check "a server that dies while it copies leaves no wrong value" copier_dies copied 2
+	check "nor does one that dies before the new index is complete" copier_dies saved 3
 	check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
 		start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
 fi
@@ -92,6 +101,30 @@ check "and a file in no folder" says "its folder does not exist; make it first" 
 check "options without --keep are refused" eval 'says "goes with --keep" "$build/kv-server" --arena-file /dev/shm/x && says "goes with --keep" "$build/kv-server" --handover &&
 	says "goes with --keep" "$build/kv-server" --recover verify && says "needs --arena shared" "$build/kv-server" --keep x --arena private'
 stop_server "$server_pid"
+
+# ---- a file system with room for one memory ----
+tight() { start_server "$1" --listen-addr "$at" --keep "$scratch/index-tight" --arena-file "$tight/arena" --memory-mb "$2" --worker-threads "$3" --log-level info "${@:4}"; }
+filled() {
+	local i
+	for ((i = 1; i <= 55; i++)); do { printf '%08d' "$i" && cat "$scratch/large"; } >"$scratch/number-$i" && echo "put number-$i -f $scratch/number-$i"; done | client
+}
+numbers() { # numbers FROM -- those from there on have their bytes, and the ones before are misses
+	local i
+	for ((i = $1; i <= 55; i++)); do echo "get number-$i -o $scratch/back-$i"; done | client || return 1
+	for ((i = $1; i <= 55; i++)); do cmp "$scratch/number-$i" "$scratch/back-$i" || return 1; done
+	rm -f "$scratch"/back-*
+	[ "$(for ((i = 1; i < $1; i++)); do echo "exists number-$i"; done | client | grep -c '^0 number-')" -eq $(($1 - 1)) ]
+}
+if mkdir "$tight" && mount -t tmpfs -o size=84m,mode=700 tmpfs "$tight" 2>/dev/null; then
+	check "less memory, where both would not fit" eval 'tight tight-1 64 1 && filled && stop_server "$server_pid" &&
+		tight tight-2 40 1 && log tight-2 "keep_moved dropped=14 " && log tight-2 "keep_restored values=41 dropped=14" && numbers 15'
+	check "more memory and more worker threads, likewise" eval 'stop_server "$server_pid" && tight tight-3 66 2 && log tight-3 "keep_moved dropped=0 " && numbers 15 && stop_server "$server_pid"'
+	umount "$tight"
+else
+	for name in "less memory, where both would not fit" "more memory and more worker threads, likewise"; do
+		skip "$name" "no file system can be mounted here (root, mount -t tmpfs)"
+	done
+fi
 
 # ---- pages of a pool ----
 pool() { # prints a folder of hugetlbfs that has pages for 84 MiB

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_move.c -- the values of several stores move to another number of them, or to less memory. */
+/* test_move.c -- the values of several stores move to another number of them, or to less memory, which they take as
+ * they leave the former one. */
 #include "tests/store/rig.h"
 
 enum { LIMIT = 1 << 18, SHARDS_MAX = 6, KEYS = 1500, SEED = 7 };
@@ -7,6 +8,7 @@ enum { LIMIT = 1 << 18, SHARDS_MAX = 6, KEYS = 1500, SEED = 7 };
 static uint8_t memory[2][SHARDS_MAX][LIMIT];
 static struct move_from from[SHARDS_MAX];
 static struct store to[SHARDS_MAX];
+static uint64_t passed_ns;
 static struct {
 	uint64_t len, expires, sequence; /* sequence: of its PUT; 0: none */
 	uint8_t fill;
@@ -74,21 +76,69 @@ static void fill(struct kv_prng *p, unsigned shards, unsigned puts)
 	}
 }
 
-/* Returns the number of values that moved. */
-static uint64_t move(unsigned shards, unsigned parts, uint64_t limit)
+/* Of a new store: its memory may be written up to there. */
+static uint64_t given[SHARDS_MAX];
+static uint64_t room_left = UINT64_MAX; /* for all of them together */
+
+static bool room(void *arg, uint64_t until)
 {
+	uint64_t *up_to = arg, more = until > *up_to ? until - *up_to : 0;
+	if (more > room_left)
+		return false;
+	room_left -= more;
+	*up_to += more;
+	return true;
+}
+
+/* Copy part by part; the bytes of each are lost afterwards, and may be memory of the new stores. */
+static void copy(unsigned shards, unsigned parts, struct move_to *t, uint64_t part)
+{
+	const struct arena_block *at[SHARDS_MAX][SHARDS_MAX];
+	for (unsigned i = 0; i < parts; i++)
+		for (unsigned k = 0; k < shards; k++)
+			at[i][k] = from[k].store.arena.first;
+	for (uint64_t end = part; end < LIMIT + part; end += part) {
+		for (unsigned i = 0; i < parts; i++)
+			for (unsigned k = 0; k < shards; k++)
+				move_part(&t[i], &from[k], &at[i][k], end);
+		for (unsigned k = 0; k < shards; k++) {
+			memset(memory[0][k] + end - part, 0xEE, KV_MIN(part, LIMIT + part - end));
+			room_left += room_left < UINT64_MAX / 2 ? part : 0;
+		}
+	}
+	for (unsigned i = 0; i < parts; i++)
+		for (unsigned k = 0; k < shards; k++)
+			assert_null(at[i][k]);
+}
+
+/* Returns the number of values that moved. */
+static uint64_t move(unsigned shards, unsigned parts, uint64_t limit, uint64_t part)
+{
+	struct move_to t[SHARDS_MAX];
 	uint64_t moved = 0;
 	for (unsigned i = 0; i < shards; i++)
 		assert_int_equal(move_begin(&from[i]), 0);
 	for (unsigned i = 0; i < parts; i++) {
-		struct move_to t = {.store = &to[i], .shard = i, .shards = parts, .now_ns = SECOND};
+		given[i] = 0;
+		t[i] = (struct move_to){.store = &to[i],
+					.shard = i,
+					.shards = parts,
+					.now_ns = SECOND,
+					.passed_ns = passed_ns,
+					.room = room,
+					.arg = &given[i]};
 		open_one(&to[i], memory[1][i], limit);
-		move_values(&t, from, shards);
-		assert_int_equal(t.moved, index_count(&to[i].index));
-		moved += t.moved;
+		assert_int_equal(move_plan(&t[i], from, shards), 0);
+	}
+	copy(shards, parts, t, part);
+	for (unsigned i = 0; i < parts; i++) {
+		move_finish(&t[i]);
+		move_end(&t[i]);
+		assert_int_equal(t[i].moved, index_count(&to[i].index));
+		moved += t[i].moved;
 	}
 	for (unsigned i = 0; i < shards; i++) {
-		move_end(&from[i]);
+		move_from_end(&from[i]);
 		store_fini(&from[i].store);
 	}
 	return moved;
@@ -135,7 +185,7 @@ static void all_values_find_their_shard(void **state)
 		fill(&p, counts[n][0], 400);
 		for (unsigned i = 0; i < KEYS; i++)
 			values += model[i].sequence != 0;
-		moved = move(counts[n][0], counts[n][1], LIMIT);
+		moved = move(counts[n][0], counts[n][1], LIMIT, n ? 4096 * n : LIMIT);
 		assert_int_equal(moved, values);
 		for (unsigned i = 0; i < KEYS; i++) {
 			assert_int_equal(found(i, counts[n][1]) != NULL, model[i].sequence != 0);
@@ -155,7 +205,7 @@ static void the_next_victims_are_left_out(void **state)
 	struct evict_node *v;
 	(void)state;
 	fill(&p, 1, 3000);
-	moved = move(1, 1, LIMIT / 2);
+	moved = move(1, 1, LIMIT / 2, 4096);
 	assert_true(moved > 100 && arena_free_bytes(&to[0].arena) < 1024);
 	for (unsigned i = 0; i < KEYS; i++) {
 		if (model[i].sequence && found(i, 1)) {
@@ -182,12 +232,65 @@ static void a_cleared_namespace_stays_cleared(void **state)
 	fill(&p, 2, 400);
 	enter(&from[0].store, 0);
 	store_space_clear(&from[0].store, from[0].store.space, 5, SECOND);
-	move(2, 3, LIMIT);
+	move(2, 3, LIMIT, 8192);
 	for (unsigned i = 0; i < KEYS; i++)
 		assert_int_equal(found(i, 3) != NULL, model[i].sequence && i % 3 != 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(space_find(&to[i].spaces, "third")->generation, 5);
 	end(3);
+}
+
+/* Both memories together have the bytes of the larger one, and of each former store a part and a value. */
+static void no_more_memory_is_needed(void **state)
+{
+	struct kv_prng p = check_seed();
+	uint64_t values = 0;
+	(void)state;
+	fill(&p, 3, 3000);
+	for (unsigned i = 0; i < KEYS; i++)
+		values += model[i].sequence != 0;
+	room_left = 3 * (4096 + 1024);
+	assert_int_equal(move(3, 4, LIMIT, 4096), values);
+	room_left = UINT64_MAX;
+	for (unsigned i = 0; i < KEYS; i++)
+		if (model[i].sequence)
+			check_value(i, 4);
+	end(4);
+}
+
+/* Without memory values are left out, and nothing else. */
+static void without_memory_values_stay_behind(void **state)
+{
+	struct kv_prng p = check_seed();
+	uint64_t moved, values = 0;
+	(void)state;
+	fill(&p, 1, 400);
+	room_left = 20000;
+	moved = move(1, 2, LIMIT, LIMIT);
+	room_left = UINT64_MAX;
+	for (unsigned i = 0; i < KEYS; i++) {
+		values += model[i].sequence != 0;
+		if (model[i].sequence && found(i, 2)) {
+			check_value(i, 2);
+			moved--;
+		}
+	}
+	assert_int_equal(moved, 0);
+	assert_true(values > 100);
+	end(2);
+}
+
+static void values_whose_time_is_over_stay_behind(void **state)
+{
+	struct kv_prng p = check_seed();
+	(void)state;
+	fill(&p, 2, 400);
+	passed_ns = 50 * SECOND;
+	move(2, 1, LIMIT, 4096);
+	passed_ns = 0;
+	for (unsigned i = 0; i < KEYS; i++)
+		assert_int_equal(found(i, 1) != NULL, model[i].sequence && model[i].expires > 51 * SECOND);
+	end(1);
 }
 
 int main(void)
@@ -196,6 +299,9 @@ int main(void)
 		cmocka_unit_test(all_values_find_their_shard),
 		cmocka_unit_test(the_next_victims_are_left_out),
 		cmocka_unit_test(a_cleared_namespace_stays_cleared),
+		cmocka_unit_test(no_more_memory_is_needed),
+		cmocka_unit_test(without_memory_values_stay_behind),
+		cmocka_unit_test(values_whose_time_is_over_stay_behind),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
