@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <poll.h>
-#include <unistd.h>
 
 #include "nixl/log.h"
 
@@ -81,7 +80,6 @@ engine::engine(const nixlBackendInitParams *params) : nixlBackendEngine(params)
 	rc = kvc_queue_open(pool_->get(), &settings_.queue, &channel_.queue, &err);
 	if (rc < 0)
 		throw std::runtime_error(err.text[0] ? err.text : kvc_strerror(rc));
-	channel_.maker = getpid();
 	channel_.timeout_ns = settings_.timeout_ns;
 	channel_.ttl_s = settings_.ttl_s;
 }

@@ -22,7 +22,6 @@
 #include <utility>
 
 #include <poll.h>
-#include <unistd.h>
 
 namespace kvrail
 {
@@ -65,17 +64,12 @@ int channel::reap()
 {
 	kvc_completion done[64];
 	int n = 0;
-	if (getpid() != maker)
-		return -KV_ECLOSED;
-	std::unique_lock<std::mutex> held(reaping, std::try_to_lock);
-	if (!held)
-		return 0; /* another thread is taking them */
 	do {
 		n = kvc_reap(queue, done, 64);
 		for (int i = 0; i < n; i++)
 			((transfer::batch *)done[i].tag)->owner->pending_.fetch_sub(1, std::memory_order_release);
 	} while (n == 64);
-	return 0;
+	return n == -KV_ECLOSED ? n : 0; /* -KV_EBUSY: another thread is taking them */
 }
 
 /* ---- plan ---- */

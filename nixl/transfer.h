@@ -29,8 +29,6 @@ struct channel {
 	kvc_queue *queue = nullptr;
 	uint64_t timeout_ns = 0; /* 0: as the library's calls */
 	uint32_t ttl_s = 0;
-	std::mutex reaping;
-	int maker = 0; /* the process */
 
 	/* reap -- take all completions, of any transfer. Thread: any; does not block.
 	 * Returns 0; -KV_ECLOSED in a child of fork(), where none comes. */
