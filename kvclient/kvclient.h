@@ -561,7 +561,9 @@ enum kvc_flag {
 	 * pools that use a key have the flag, or none. */
 	KVC_HOT_COPIES = 128,
 	/* Of a GET, not of a pool. A value (or the requested part) of another length than its destination is a miss
-	 * (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. */
+	 * (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or expect_len unless that is 0. On one
+	 * host nothing of such a value is copied. From another host the value, or its first piece, still travels if it
+	 * is shorter than its destination or takes several pieces. */
 	KVC_EXACT = 256,
 	/* Of a pool with a seal_key_file, not of a call. Names of keys are sealed as well. */
 	KVC_SEAL_NAMES = 512,

@@ -139,8 +139,9 @@ static void values_of_every_length(void **state)
 static void parts_flags_and_misses(void **state)
 {
 	enum { LEN = 5 << 20 };
-	uint8_t *value = memory(LEN), *to = memory(LEN);
+	uint8_t *value = memory(LEN), *to = memory(LEN + 4096);
 	struct kvc_call call = {.size = sizeof(call)};
+	struct kvc_counters before;
 	struct kvc_borrowed b;
 	(void)state;
 	need_server();
@@ -160,7 +161,13 @@ static void parts_flags_and_misses(void **state)
 	call = (struct kvc_call){.size = sizeof(call), .offset = LEN + 1};
 	assert_int_equal(kvc_get(shared, KEY(0), to, LEN, &call), -KV_EINVAL);
 	call = (struct kvc_call){.size = sizeof(call), .flags = KVC_EXACT};
+	before = counters(shared);
+	memset(to, 0, LEN + 1);
 	assert_int_equal(kvc_get(shared, KEY(0), to, LEN - 1, &call), -KV_ENOTFOUND);
+	assert_int_equal(kvc_get(shared, KEY(0), to, LEN + 1, &call), -KV_ENOTFOUND);
+	assert_int_equal(counters(shared).local_bytes, before.local_bytes);
+	for (uint64_t i = 0; i <= LEN; i++)
+		assert_int_equal(to[i], 0);
 	assert_int_equal(kvc_get_borrowed(shared, KEY(0), LEN - 1, &call, &b), -KV_ENOTFOUND);
 	assert_int_equal(kvc_get_borrowed(shared, KEY(0), LEN, &call, &b), LEN);
 	kvc_borrowed_release(NULL, &b);
@@ -171,7 +178,7 @@ static void parts_flags_and_misses(void **state)
 	assert_int_equal(b.priv[1], 0);
 	kvc_borrowed_release(NULL, &b);
 	munmap(value, LEN);
-	munmap(to, LEN);
+	munmap(to, LEN + 4096);
 }
 
 enum { ITEMS = 300 };
