@@ -783,7 +783,7 @@ struct kvc_options {
  *   -KV_EINVAL     a server has another node id than the list says, or belongs to another cluster
  * else the code of its first failed attempt; the sentence also names another server's failure:
  *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
- *   -KV_EFULL      the server admits no more clients
+ *   -KV_EFULL      the server admits no more clients, or none of this tenant
  *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow
  *   -KV_EPROTO     the server ended the connection, as one does that requires a key or certificate if none is given */
 
@@ -1021,7 +1021,7 @@ struct kvc_session_options {
  *   -KV_EDENIED    a server refuses the key or identity. After the fifth refusal within a minute the server ends the
  *                  client's whole connection: every call on it, of any session, returns -KV_EPEERDOWN or is retried on
  *                  the next connection
- *   -KV_EFULL      kv-server --max-clients or --max-sessions is reached
+ *   -KV_EFULL      kv-server --max-clients or --max-sessions is reached, or a limit of the tenant
  *   -KV_EINVAL     options->psk is not "identity:hex"
  *   -KV_ENOTSUP    the server is of an older release, without sessions
  *   -KV_EPEERDOWN  no server is up
