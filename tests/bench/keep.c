@@ -2,13 +2,15 @@
 /* keep.c -- how long a server with --keep writes and reads its index: `keep [VALUES [THREADS [FILE]]]`.
  *
  * Each thread has a store with its part of the values, whose bytes do not matter. Rounds alternate between one thread
- * and all; the best of each is printed, in seconds per million values, and as a multiple of the time in which one
- * thread reads (sums) memory of the file's size. FILE is on /dev/shm, so that no disk is measured. */
+ * and all; the best of each is printed: seconds per million values, processor time of each value in nanoseconds, and
+ * this as a multiple of the processor time in which one thread copies memory of the file's size. FILE is on /dev/shm,
+ * so that no disk is measured. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store/store.h"
@@ -95,71 +97,96 @@ static void end(void)
 	}
 }
 
-/* Seconds for this work on all parts. */
-static double all(void *(*work)(void *))
+/* Of the process: seconds. */
+static double cpu_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void all(void *(*work)(void *))
 {
 	pthread_t thread[THREADS_MAX];
-	uint64_t begun_ns = now_ns();
 	for (unsigned i = 0; i < parts; i++)
 		check(pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i) == 0, "no thread");
 	for (unsigned i = 0; i < parts; i++)
 		pthread_join(thread[i], NULL);
-	return (double)(now_ns() - begun_ns) / 1e9;
 }
 
-static volatile uint64_t sink; /* what was read is used */
+/* Seconds, by the clock and of processors: the best so far. */
+struct span {
+	double wall, cpu, begun_wall, begun_cpu;
+};
 
-static double scan(uint64_t bytes)
+static void span_begin(struct span *s)
 {
-	uint64_t *p = malloc(bytes), sum = 0, begun_ns;
-	check(p, "no memory to scan");
-	memset(p, 1, bytes);
-	begun_ns = now_ns();
-	for (uint64_t i = 0; i < bytes / sizeof(*p); i++)
-		sum += p[i];
-	begun_ns = now_ns() - begun_ns;
-	sink += sum;
-	free(p);
-	return (double)begun_ns / 1e9;
+	s->begun_wall = (double)now_ns() / 1e9;
+	s->begun_cpu = cpu_s();
+}
+
+static void span_end(struct span *s)
+{
+	s->wall = fmin(s->wall, (double)now_ns() / 1e9 - s->begun_wall);
+	s->cpu = fmin(s->cpu, cpu_s() - s->begun_cpu);
+}
+
+static volatile uint8_t sink; /* the copy is used */
+
+static void copy(struct span *s, uint64_t bytes)
+{
+	uint8_t *from = malloc(bytes), *to = malloc(bytes);
+	check(from && to, "no memory to copy");
+	memset(from, 1, bytes);
+	memset(to, 2, bytes);
+	span_begin(s);
+	memcpy(to, from, bytes);
+	span_end(s);
+	sink = to[bytes / 2];
+	free(from);
+	free(to);
 }
 
 struct times {
-	double save, restore, scan;
+	struct span save, restore, copy;
 };
 
 static void round_run(unsigned count, struct times *best)
 {
 	struct keep_head read;
 	struct stat st;
-	uint64_t begun_ns;
 	parts = count;
 	head.shards = count;
 	head.limit_bytes = (values / count + 1) * VALUE;
 	all(fill);
-	begun_ns = now_ns();
+	span_begin(&best->save);
 	check(keep_create(path, &head, &out, NULL) == 0, "cannot write the file");
 	all(save);
 	check(keep_commit(&out, NULL) == 0, "the file is not complete");
-	best->save = fmin(best->save, (double)(now_ns() - begun_ns) / 1e9);
+	span_end(&best->save);
 	end();
 	check(keep_open(path, &in, &read, NULL) == 0, "cannot read the file");
-	best->restore = fmin(best->restore, all(restore));
+	span_begin(&best->restore);
+	all(restore);
+	span_end(&best->restore);
 	end();
 	keep_close(&in);
 	check(stat(path, &st) == 0, "the file is gone");
-	best->scan = fmin(best->scan, scan((uint64_t)st.st_size));
+	copy(&best->copy, (uint64_t)st.st_size);
 }
 
 static void print(unsigned count, const struct times *t)
 {
 	double million = 1e6 / (double)(values / count * count);
-	printf("%-8u %8.3f %8.3f %14.1f %14.1f\n", count, t->save * million, t->restore * million, t->save / t->scan,
-	       t->restore / t->scan);
+	printf("%-8u %8.3f %8.3f %10.0f %10.0f %11.1f %13.1f\n", count, t->save.wall * million,
+	       t->restore.wall * million, t->save.cpu * million * 1e3, t->restore.cpu * million * 1e3,
+	       t->save.cpu / t->copy.cpu, t->restore.cpu / t->copy.cpu);
 }
 
 int main(int argc, char **argv)
 {
-	struct times one = {1e9, 1e9, 1e9}, many = one;
+	const struct span none = {.wall = 1e9, .cpu = 1e9};
+	struct times one = {none, none, none}, many = one;
 	values = argc > 1 ? strtoull(argv[1], NULL, 10) : values;
 	threads = argc > 2 ? (unsigned)atoi(argv[2]) : threads;
 	path = argc > 3 ? argv[3] : path;
@@ -171,8 +198,8 @@ int main(int argc, char **argv)
 		round_run(1, &one);
 		round_run(threads, &many);
 	}
-	printf("seconds per million values, and multiples of a scan of the file's size\n");
-	printf("threads      save  restore      save/scan   restore/scan\n");
+	printf("         s per million     CPU ns of a value     / copy of the file's size\n");
+	printf("threads      save  restore       save    restore        save       restore\n");
 	print(1, &one);
 	print(threads, &many);
 	unlink(path);
