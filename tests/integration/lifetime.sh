@@ -187,6 +187,7 @@ late() {
 check "a PUT to a server that has left says so" late
 # A thread of the program stands still, as one does that a provider never gives back: the signal ends the program all the same, after 10 s, and here sooner.
 frozen() { # frozen PID THREAD
+	rm -f "$scratch/freeze.out"
 	python3 tests/integration/freeze_thread.py "$1" "$2" >"$scratch/freeze.out" 2>&1 &
 	pids+=($!)
 	soon grep -q frozen "$scratch/freeze.out"
