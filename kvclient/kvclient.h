@@ -357,8 +357,8 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
 /* kvc_submit_get, kvc_submit_put, kvc_submit_exists, kvc_submit_delete -- submit a batch of n items, each of which gets
  * its own result.
  *
- * GET and PUT do as kvc_get_batch and kvc_put_batch. EXISTS and DELETE use only the items' keys. An item's result is 1
- * or 0 for EXISTS, 0 for DELETE, or a code. The prefix of EXISTS is the leading run of results 1.
+ * GET and PUT do as kvc_get_batch and kvc_put_batch. EXISTS and DELETE use only the items' keys. An item's result is an
+ * enum kvc_found for EXISTS, 0 for DELETE, or a code. The prefix of EXISTS is the leading run of results above 0.
  * Items of a slow server hold up no items of another.
  * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
  * ends at once.
