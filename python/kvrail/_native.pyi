@@ -200,8 +200,8 @@ class Client:
         """
 
     def drain_results(self) -> list[tuple[int, int, list[int]]]:
-        """(id, code, results) of finished ids. A result is the length (GET), 1 or 0 (EXISTS), else 0; or a negative code. Of
-        submit_batch_view it is a View instead of the length."""
+        """(id, code, results) of finished ids. A result is the length (GET), 0 for a miss, 1 for memory and 2 for the tier
+        alone (EXISTS), else 0; or a negative code. Of submit_batch_view it is a View instead of the length."""
 
     def arrived(self, id: int, /) -> list[int] | None:
         """Of each key of an id, how many parts are at their place and verified: these bytes may be read, and are not written
