@@ -7,7 +7,7 @@
 # packages, and is compiled with NIXL's headers in DIR.
 . "$(dirname "$0")/lib.bash"
 version=0.5.6
-tests=28
+tests=31
 headers=${NIXL:-}
 export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
@@ -84,11 +84,12 @@ if command -v redis-server >/dev/null; then
 else
 	skip "the same bench on LMCache's resp, with redis" "there is no redis-server (Debian: apt-get install redis-server)"
 fi
+nixl=("bench nixl" "server nixl lmcache_driven" "alone nixl" "outage nixl")
 if [ -n "$headers" ]; then
-	check "LMCache's part of nixl_native can be built" nixl_part
-	lmcache "the same bench on nixl_native, with our plug-in of NIXL" bench nixl
+	check "nixl_native: its part of LMCache can be built" nixl_part
+	# shellcheck disable=SC2086 # the words of a case
+	for c in "${nixl[@]}"; do lmcache "nixl_native with our plug-in of NIXL: $c" $c; done
 else
-	skip "LMCache's part of nixl_native can be built" "NIXL names no folder of NIXL's headers"
-	skip "the same bench on nixl_native, with our plug-in of NIXL" "NIXL names no folder of NIXL's headers"
+	for c in build "${nixl[@]}"; do skip "nixl_native: $c" "NIXL names no folder of NIXL's headers"; done
 fi
 finish

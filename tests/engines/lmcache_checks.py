@@ -63,7 +63,7 @@ def spec(kind, address, **more):
         host, port = address.split(":")
         return {"type": "resp", "host": host, "port": int(port)}
     if kind == "nixl":
-        params = {"servers": address, "timeout": "60", **more}
+        params = {"servers": address, "timeout": "60", **{k: str(v) for k, v in more.items()}}
         return {"type": "nixl_native", "backend": "KVRAIL", "backend_params": params, "num_workers": 2}
     way = {"native": ("native_plugin", "Client"), "plugin": ("plugin", "KVRailL2Adapter")}[kind]
     params = {"servers": address, **more}
