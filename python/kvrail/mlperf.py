@@ -40,7 +40,8 @@ class Storage:
 
     def write(self, key: str, data: Any) -> Any:
         begin = time.perf_counter()
-        data = np.ascontiguousarray(data)
+        # Some versions of the benchmark write arrays, others bytes, of which they need the length.
+        data = np.ascontiguousarray(data if hasattr(data, "dtype") else np.frombuffer(data, np.uint8))
         names, places = self._pieces(key, data)
         ready = time.perf_counter()
         try:

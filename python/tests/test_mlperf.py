@@ -36,6 +36,14 @@ class StorageTest(unittest.TestCase):
             self.assertEqual(back.tobytes(), entry.tobytes())
             self.assertAlmostEqual(times.total, times.device + times.host)
 
+    def test_bytes_come_back_with_their_length(self):
+        for entry in (b"ends with zeros\0\0", bytearray(b"x" * 5000), memoryview(b"yy")):
+            self.storage.write("bytes", entry)
+            back, _ = self.storage.read("bytes")
+            self.assertEqual(len(back), len(entry))
+            self.assertEqual(bytes(back), bytes(entry))
+            self.storage.delete("bytes")
+
     def test_a_long_entry_is_several_values(self):
         entry = self.entry(3, (16 << 20) + 2)
         self.storage.write("long", entry)
