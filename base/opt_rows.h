@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opt_rows.h -- option rows and checks that several programs share.
  *
- * A macro is one row (KV_OPT_SECURITY_ROWS: six). Its arguments: the field (.offset = ...), then all that differs
- * between programs, such as .group, .def or .help. -Woverride-init reports a field set twice. */
+ * A macro is one row; KV_OPT_TARGET_ROWS, KV_OPT_SECURITY_ROWS and KV_OPT_SEAL_ROWS are several. Its arguments: the
+ * field (.offset = ...), then all that differs between programs, such as .group, .def or .help. -Woverride-init reports
+ * a field set twice. */
 #ifndef KVRAIL_BASE_OPT_ROWS_H
 #define KVRAIL_BASE_OPT_ROWS_H
 
@@ -92,6 +93,34 @@ extern const char *const kv_opt_local_names[];
 		    "The Unix socket of the server on this host, where this container mounts it. Without it: the "     \
 		    "name that the server reports.",                                                                   \
 		    __VA_ARGS__)
+
+/* ---- where a client goes ---- */
+
+struct kv_opt_target {
+	struct kv_opt_strings servers; /* --server, whose row is the program's own */
+	const char *cluster, *space, *provider, *nic, *local_socket;
+	uint32_t rails;
+	int numa, door, mode, local; /* enums of kvclient.h */
+};
+
+/* In the initializer of a struct kvc_options; servers are the caller's. */
+#define KV_OPT_TARGET_OF(t)                                                                                            \
+	.cluster = (t).cluster, .namespace_name = (t).space, .provider = (t).provider, .nic = (t).nic,                 \
+	.num_rails = (t).rails, .numa = (enum kvc_numa)(t).numa, .door = (enum kvc_door)(t).door,                      \
+	.mode = (enum kvc_mode)(t).mode, .local = (enum kvc_local)(t).local, .local_socket = (t).local_socket
+
+/* of: the type of the struct with a member `struct kv_opt_target target`. */
+#define KV_OPT_TARGET_ROWS(of)                                                                                         \
+	KV_OPT_CLUSTER_ROW(.offset = offsetof(of, target.cluster)),                                                    \
+		KV_OPT_NAMESPACE_ROW(.offset = offsetof(of, target.space)),                                            \
+		KV_OPT_PROVIDER_ROW(.offset = offsetof(of, target.provider)),                                          \
+		KV_OPT_NIC_ROW(.offset = offsetof(of, target.nic)),                                                    \
+		KV_OPT_RAILS_ROW(.offset = offsetof(of, target.rails)),                                                \
+		KV_OPT_NUMA_ROW(.offset = offsetof(of, target.numa)),                                                  \
+		KV_OPT_DOOR_ROW(.offset = offsetof(of, target.door)),                                                  \
+		KV_OPT_MODE_ROW(.offset = offsetof(of, target.mode)),                                                  \
+		KV_OPT_LOCAL_ROW(.offset = offsetof(of, target.local)),                                                \
+		KV_OPT_LOCAL_SOCKET_ROW(.offset = offsetof(of, target.local_socket))
 
 /* ---- a run ---- */
 

@@ -245,14 +245,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 		.buffer_bytes = o->client.buffer_mb << 20,
 		.servers = b->server ? own : o->target.servers.item,
 		.num_servers = b->server ? servers_at_start(o) : o->target.servers.count,
-		.provider = o->target.provider,
-		.nic = o->target.nic,
-		.num_rails = o->target.rails,
-		.mode = (enum kvc_mode)o->target.mode,
-		.numa = (enum kvc_numa)o->target.numa,
-		.door = (enum kvc_door)o->target.door,
-		.local = (enum kvc_local)o->target.local,
-		.local_socket = o->target.local_socket,
+		KV_OPT_TARGET_OF(o->target),
 		.timeout_ns = o->client.timeout_ns,
 		.peer_timeout_ns = o->client.peer_timeout_ns,
 		.settle_ns = KV_MAX(o->client.settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
@@ -264,8 +257,6 @@ static int open_pool(struct bench *b, struct kv_error *err)
 		KV_OPT_SECURITY_OF(o->security),
 		.psk = b->server ? server_child_psk(b->server) : NULL,
 		.seal_key_file = o->seal.key_file,
-		.cluster = o->target.cluster,
-		.namespace_name = o->target.space,
 		.log_level = o->out.log_level};
 	int rc;
 	for (unsigned i = 0, n = 0; b->server && o->server.num_servers > 1 && i < o->server.num_servers; i++) {

@@ -32,7 +32,7 @@ static struct kvc_key key_of(const char *text)
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
 	char down[256] = "";
-	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
+	for (unsigned i = 0; i < cli->opt->target.servers.count; i++) {
 		struct kvc_server_info s = {.size = sizeof(s)};
 		size_t at = strlen(down);
 		if (kvc_server_info(cli->pool, 0, i, &s) < 0 || s.state == KVC_SERVER_UP)
@@ -224,14 +224,14 @@ static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_er
 static int run_ping(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	(void)line;
-	for (unsigned s = 0; s < cli->opt->servers.count; s++) {
+	for (unsigned s = 0; s < cli->opt->target.servers.count; s++) {
 		struct kvc_call call = {.size = sizeof(call), .server = s};
 		uint64_t start_ns = kv_clock_now(&kv_clock_monotonic);
 		char took[32];
 		int rc = kvc_ping(cli->pool, &call);
 		if (rc < 0)
 			return failed(cli, err, "ping", rc);
-		printf("%s: every shard answered in %s\n", cli->opt->servers.item[s],
+		printf("%s: every shard answered in %s\n", cli->opt->target.servers.item[s],
 		       kv_duration_format(kv_clock_now(&kv_clock_monotonic) - start_ns, took, sizeof(took)));
 	}
 	return CLI_OK;

@@ -63,7 +63,7 @@ static unsigned places(struct cli *cli, struct look *out)
 /* A server of the list that the view has under another address is that member, and has one line. */
 static void twice_drop(struct cli *cli, struct look *looks, unsigned n)
 {
-	for (unsigned i = 0; i < KV_MIN(n, cli->opt->servers.count); i++)
+	for (unsigned i = 0; i < KV_MIN(n, cli->opt->target.servers.count); i++)
 		for (unsigned k = i + 1; k < n && looks[i].known && looks[i].info.member[0]; k++)
 			if (looks[k].known && strcmp(looks[i].info.member, looks[k].info.member) == 0)
 				looks[i].known = false;

@@ -9,19 +9,10 @@
 #define AT(member) .offset = offsetof(struct cli_options, member)
 
 const struct kv_opt cli_options_table[] = {
-	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = KV_SERVER_DEFAULT,
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(target.servers), .def = KV_SERVER_DEFAULT,
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names."),
-	KV_OPT_CLUSTER_ROW(AT(cluster)),
-	KV_OPT_NAMESPACE_ROW(AT(space)),
-	KV_OPT_PROVIDER_ROW(AT(provider)),
-	KV_OPT_NIC_ROW(AT(nic)),
-	KV_OPT_RAILS_ROW(AT(rails)),
-	KV_OPT_NUMA_ROW(AT(numa)),
-	KV_OPT_DOOR_ROW(AT(door)),
-	KV_OPT_MODE_ROW(AT(mode)),
-	KV_OPT_LOCAL_ROW(AT(local)),
-	KV_OPT_LOCAL_SOCKET_ROW(AT(local_socket)),
+	KV_OPT_TARGET_ROWS(struct cli_options),
 	KV_ROW_DURATION("timeout", AT(timeout_ns), "0", 0, 3600000000000ull,
 			"Deadline of connecting, and of each command. 0: 5 s, and for a command 1 s more per 100 MB."),
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
@@ -104,13 +95,13 @@ const struct kv_opt_program cli_options_program = {
 /* Cuts the list in place. */
 static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 {
-	o->servers.count = 0;
+	o->target.servers.count = 0;
 	for (char *save = NULL, *item = strtok_r(list, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
-		if (o->servers.count == KV_OPT_STRINGS_MAX)
+		if (o->target.servers.count == KV_OPT_STRINGS_MAX)
 			return kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER has more than %d servers", KV_OPT_STRINGS_MAX);
-		o->servers.item[o->servers.count++] = item;
+		o->target.servers.item[o->target.servers.count++] = item;
 	}
-	return o->servers.count
+	return o->target.servers.count
 		       ? 0
 		       : kv_fail(err, -KV_EINVAL,
 				 "KVRAIL_SERVER has no server in it; give HOST:PORT, several separated by commas");
@@ -124,7 +115,7 @@ static int environment_take(struct cli_options *o, struct kv_error *err)
 	const char *server = getenv("KVRAIL_SERVER"), *psk = getenv("KVRAIL_PSK_FILE");
 	if (psk && *psk && !o->security.psk_file && !o->security.cert)
 		o->security.psk_file = psk;
-	if (!server || !*server || o->servers.item[0] != cli_options_table[0].def)
+	if (!server || !*server || o->target.servers.item[0] != cli_options_table[0].def)
 		return 0;
 	if (snprintf(list, sizeof(list), "%s", server) >= (int)sizeof(list))
 		return kv_fail(err, -KV_EINVAL, "KVRAIL_SERVER is longer than %zu bytes", sizeof(list) - 1);
@@ -144,7 +135,7 @@ static int together_check(const struct cli_options *o, struct kv_error *err)
 			err, -KV_EINVAL,
 			"--once ends when all that is stored was printed, which --new and --since leave out: drop "
 			"it, or drop these");
-	if (o->local_socket && o->local == KVC_LOCAL_OFF)
+	if (o->target.local_socket && o->target.local == KVC_LOCAL_OFF)
 		return kv_fail(err, -KV_EINVAL,
 			       "--local-socket leads to memory that --local off does not map: drop one of them");
 	return 0;
@@ -163,7 +154,7 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 	if (rc == 0)
 		rc = kv_opt_seal_check(&out->seal, err);
 	if (rc == 0)
-		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
+		rc = kv_opt_servers_check(out->target.servers.item, out->target.servers.count, err);
 	return rc;
 }
 

@@ -13,14 +13,7 @@ enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3, CLI_PART = 
 #define TOP_INTERVAL_NS 1000000000ull /* the default */
 
 struct cli_options {
-	struct kv_opt_strings servers;
-	const char *provider, *nic, *cluster, *space;
-	uint32_t rails;
-	int mode;  /* enum kvc_mode */
-	int numa;  /* enum kvc_numa */
-	int door;  /* enum kvc_door */
-	int local; /* enum kvc_local */
-	const char *local_socket;
+	struct kv_opt_target target;
 	uint64_t timeout_ns, peer_timeout_ns;
 	uint32_t ttl;
 	const char *file, *output;

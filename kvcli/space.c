@@ -55,7 +55,8 @@ int clear_run(struct cli *cli, const struct cli_line *line, struct kv_error *err
 {
 	static struct look looks[LOOK_MAX];
 	char text[4 * KVC_NAMESPACE_MAX + 1], down[256] = "";
-	const char *space = cli->opt->space ? cli->opt->space : "", *name = shown(space, text, sizeof(text));
+	const char *space = cli->opt->target.space ? cli->opt->target.space : "",
+		   *name = shown(space, text, sizeof(text));
 	uint64_t generation = 0;
 	bool empty;
 	unsigned n;

@@ -85,7 +85,7 @@ static int ask(struct cli *cli, unsigned server, unsigned shard, struct kvc_stat
 	struct kvc_call call = {.size = sizeof(call), .server = server, .shard = shard};
 	int n = kvc_stat(cli->pool, item, ITEMS_MAX, &call);
 	if (n < 0)
-		kv_fail(err, n, "stat of %s: %s", cli->opt->servers.item[server], kv_strerror(n));
+		kv_fail(err, n, "stat of %s: %s", cli->opt->target.servers.item[server], kv_strerror(n));
 	return n;
 }
 
@@ -101,14 +101,14 @@ static int server_text(struct cli *cli, unsigned server, struct kv_error *err)
 	int n = ask(cli, server, 0, item, err);
 	if (n < 0)
 		return n;
-	if (cli->opt->servers.count > 1 || cli->opt->shards || cli->opt->all)
-		printf("[%s]\n", cli->opt->servers.item[server]);
+	if (cli->opt->target.servers.count > 1 || cli->opt->shards || cli->opt->all)
+		printf("[%s]\n", cli->opt->target.servers.item[server]);
 	print_items(item, n);
 	for (unsigned shard = 1; shard <= shards_of(cli, server); shard++) {
 		n = ask(cli, server, shard, item, err);
 		if (n < 0)
 			return n;
-		printf("[%s shard %u]\n", cli->opt->servers.item[server], shard - 1);
+		printf("[%s shard %u]\n", cli->opt->target.servers.item[server], shard - 1);
 		print_items(item, n);
 	}
 	return 0;
@@ -118,7 +118,7 @@ static int server_json(struct cli *cli, unsigned server, json_t *servers, struct
 {
 	struct kvc_stat_item item[ITEMS_MAX];
 	int n = ask(cli, server, 0, item, err);
-	json_t *object = json_pack("{s:s}", "server", cli->opt->servers.item[server]), *shards = json_array();
+	json_t *object = json_pack("{s:s}", "server", cli->opt->target.servers.item[server]), *shards = json_array();
 	json_array_append_new(servers, object);
 	if (n < 0)
 		json_object_set_new(object, "error", json_string(kvc_errkey(n)));
@@ -168,7 +168,7 @@ static void client_text(struct cli *cli)
 	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the engine's counters up to date */
 	if (kvc_counters(cli->pool, &c) == 0)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
-	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
+	for (unsigned i = 0; i < cli->opt->target.servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2,
 			"server %s: %s, node id %s, attachment %u, %u shard%s, %u of %u links up, "
 			"credits %u of %u in use, %u queued, %u in flight, ping %s, %s, connected %" PRIu64
@@ -233,7 +233,7 @@ static json_t *client_object(struct cli *cli)
 	kvc_rail_info(cli->pool, 0, 0, &r);
 	if (kvc_counters(cli->pool, &c) == 0)
 		n = kvc_counters_items(&c, item, ITEMS_MAX);
-	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
+	for (unsigned i = 0; i < cli->opt->target.servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		json_array_append_new(servers, server_state_object(&s));
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
@@ -246,7 +246,7 @@ static json_t *client_object(struct cli *cli)
 static int print_text(struct cli *cli, struct kv_error *err)
 {
 	int worst = 0;
-	for (unsigned i = 0; i < cli->opt->servers.count; i++)
+	for (unsigned i = 0; i < cli->opt->target.servers.count; i++)
 		worst = KV_MIN(worst, server_text(cli, i, err));
 	if (cli->opt->all)
 		client_text(cli);
@@ -257,7 +257,7 @@ static int print_json(struct cli *cli, struct kv_error *err)
 {
 	json_t *servers = json_array(), *all = json_object();
 	int worst = 0;
-	for (unsigned i = 0; i < cli->opt->servers.count; i++)
+	for (unsigned i = 0; i < cli->opt->target.servers.count; i++)
 		worst = KV_MIN(worst, server_json(cli, i, servers, err));
 	json_object_set_new(all, "servers", servers);
 	if (cli->opt->all)
@@ -296,12 +296,13 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
 	char stamp[KV_LOG_TIME_CAP];
-	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
+	for (unsigned i = 0; i < cli->opt->target.servers.count; i++) {
 		struct seen *now = &seen[i][turn % 2], *before = &seen[i][1 - turn % 2];
 		now->count = ask(cli, i, 0, now->item, err);
 		if (now->count < 0)
 			return now->count;
-		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->servers.item[i], turn ? "" : ": changes from now on");
+		printf("%s %s%s\n", kv_log_time(stamp), cli->opt->target.servers.item[i],
+		       turn ? "" : ": changes from now on");
 		if (turn && changes_print(before, now, seconds) == 0)
 			printf("  nothing changed\n");
 	}

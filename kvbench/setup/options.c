@@ -19,16 +19,7 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(target.servers),
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names. Without --server, kv-bench starts a server of its own on loopback."),
-	KV_OPT_CLUSTER_ROW(AT(target.cluster)),
-	KV_OPT_NAMESPACE_ROW(AT(target.space)),
-	KV_OPT_PROVIDER_ROW(AT(target.provider)),
-	KV_OPT_NIC_ROW(AT(target.nic)),
-	KV_OPT_RAILS_ROW(AT(target.rails)),
-	KV_OPT_NUMA_ROW(AT(target.numa)),
-	KV_OPT_DOOR_ROW(AT(target.door)),
-	KV_OPT_MODE_ROW(AT(target.mode)),
-	KV_OPT_LOCAL_ROW(AT(target.local)),
-	KV_OPT_LOCAL_SOCKET_ROW(AT(target.local_socket)),
+	KV_OPT_TARGET_ROWS(struct bench_options),
 
 	KV_OPT_WORKERS_ROW(AT(load.num_workers), .group = "Load"),
 	KV_OPT_CLIENTS_ROW(AT(load.num_clients)),

@@ -27,17 +27,6 @@ enum {
 	BENCH_RUNS_MAX = 1000
 };
 
-struct bench_target {
-	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
-	const char *provider, *nic, *cluster, *space;
-	uint32_t rails;
-	int mode;  /* enum kvc_mode */
-	int numa;  /* enum kvc_numa */
-	int door;  /* enum kvc_door; also of the server that kv-bench starts */
-	int local; /* enum kvc_local */
-	const char *local_socket;
-};
-
 struct bench_load {
 	uint32_t num_workers, num_clients, num_threads;
 	uint64_t num_keys, value_size; /* value_size: with value_sizes the largest */
@@ -116,7 +105,7 @@ struct bench_output {
 };
 
 struct bench_options {
-	struct bench_target target;
+	struct kv_opt_target target; /* servers empty: kv-bench starts a kv-server of its own, with this door */
 	struct bench_load load;
 	struct bench_pace pace;
 	struct bench_roofline roofline;

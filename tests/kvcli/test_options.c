@@ -46,11 +46,11 @@ static void defaults_are_those_documented(void **state)
 	(void)state;
 	assert_int_equal(parse("ping", NULL), 0);
 	assert_int_equal(words.count, 1);
-	assert_int_equal(o.servers.count, 1);
-	assert_string_equal(o.servers.item[0], "127.0.0.1:7411");
-	assert_string_equal(o.provider, "auto");
-	assert_int_equal(o.mode, KVC_MODE_AUTO);
-	assert_int_equal(o.numa, KVC_NUMA_AUTO);
+	assert_int_equal(o.target.servers.count, 1);
+	assert_string_equal(o.target.servers.item[0], "127.0.0.1:7411");
+	assert_string_equal(o.target.provider, "auto");
+	assert_int_equal(o.target.mode, KVC_MODE_AUTO);
+	assert_int_equal(o.target.numa, KVC_NUMA_AUTO);
 	assert_int_equal(o.log_level, KV_LOG_ERROR);
 	assert_false(kv_opt_security_given(&o.security));
 }
@@ -59,8 +59,8 @@ static void numa_and_mode_take_their_words(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("--numa", "off", "--mode", "pull", "ping", NULL), 0);
-	assert_int_equal(o.numa, KVC_NUMA_OFF);
-	assert_int_equal(o.mode, KVC_MODE_PULL);
+	assert_int_equal(o.target.numa, KVC_NUMA_OFF);
+	assert_int_equal(o.target.mode, KVC_MODE_PULL);
 	check_refused("auto or off", parse("--numa", "1", "ping", NULL));
 }
 
