@@ -18,7 +18,7 @@ struct held {
 	struct kv_list node;
 	struct wire_reply reply;
 	struct block *block;
-	uint8_t bitmap[WIRE_EXISTS_BITMAP];
+	uint8_t bitmap[3][WIRE_EXISTS_BITMAP]; /* of EXISTS: found, deleted, on the tier */
 };
 
 _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");
@@ -145,6 +145,27 @@ static bool encode(struct link *l, const struct wire_reply *r)
 	return true;
 }
 
+/* What the reply points to is copied: the caller's bytes end with its call. A page is too long for that, and its client
+ * asks again. */
+static void held_fill(struct held *h, const struct wire_reply *r)
+{
+	const uint8_t *const from[] = {r->exists.bitmap, r->exists.deleted, r->exists.tier};
+	h->reply = *r;
+	if (r->type == WIRE_EXISTS && r->exists.count) {
+		for (unsigned i = 0; i < KV_COUNT(from); i++)
+			memcpy(h->bitmap[i], from[i], (r->exists.count + 7) / 8);
+		h->reply.exists.bitmap = h->bitmap[0];
+		h->reply.exists.deleted = h->bitmap[1];
+		h->reply.exists.tier = h->bitmap[2];
+	} else if (r->type == WIRE_TOMBS || r->type == WIRE_SPACES || r->type == WIRE_TENANTS) {
+		h->reply = (struct wire_reply){.type = r->type,
+					       .status = WIRE_BUSY,
+					       .id = r->id,
+					       .posted_ns = r->posted_ns,
+					       .replied_ns = r->replied_ns};
+	}
+}
+
 static void hold_back(struct link *l, const struct wire_reply *r, struct block *block)
 {
 	struct shard *s = l->attachment->shard;
@@ -153,14 +174,10 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 		shard_count(s, WIRE_STAT_DROPPED_REPLIES);
 		return;
 	}
-	h->reply = *r;
+	held_fill(h, r);
 	h->block = block;
 	if (block)
 		block_ref(block);
-	if (r->type == WIRE_EXISTS && r->exists.count) {
-		memcpy(h->bitmap, r->exists.bitmap, (r->exists.count + 7) / 8);
-		h->reply.exists.bitmap = h->bitmap;
-	}
 	if (kv_list_empty(&l->holding))
 		kv_list_add_tail(&s->replies.blocked, &l->blocked);
 	kv_list_add_tail(&l->holding, &h->node);

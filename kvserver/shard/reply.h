@@ -35,7 +35,7 @@ void reply_retry(struct shard *s);
 void reply_drop(struct link *l);
 
 enum {
-	REPLY_HELD_BYTES = 256,
+	REPLY_HELD_BYTES = 384,
 	REPLY_GET_BYTES = 56 /* a record without inline bytes */
 };
 

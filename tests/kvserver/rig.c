@@ -26,6 +26,9 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 	} else if (r->type == WIRE_EXISTS) {
 		memcpy(k->data, r->exists.bitmap, (r->exists.count + 7) / 8);
 		k->reply.exists.bitmap = k->data;
+		if (r->flags & WIRE_EXISTS_DELETED)
+			k->reply.exists.deleted =
+				memcpy(k->data + 2 * WIRE_EXISTS_BITMAP, r->exists.deleted, (r->exists.count + 7) / 8);
 		if (r->flags & WIRE_EXISTS_TIER)
 			k->reply.exists.tier =
 				memcpy(k->data + WIRE_EXISTS_BITMAP, r->exists.tier, (r->exists.count + 7) / 8);

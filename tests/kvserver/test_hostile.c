@@ -320,6 +320,56 @@ static void links_that_wait_for_send_buffers_take_turns(void **state)
 	assert_int_equal(theirs->held, 0);
 }
 
+/* The stack where a reply's bytes were is used again. */
+static __attribute__((noinline)) void stack_use(void)
+{
+	volatile uint8_t over[32 << 10];
+	for (unsigned i = 0; i < sizeof(over); i++)
+		over[i] = 0xA5;
+}
+
+/* Without a send buffer replies wait: EXISTS with all that it found, and a page as BUSY, since it is too long to keep.
+ */
+static void held_replies_keep_their_bytes(void **state)
+{
+	static struct te_msg *taken[1024];
+	enum wire_type pages[] = {WIRE_TOMBS, WIRE_SPACES, WIRE_TENANTS};
+	const struct link *ours = &rig.attachment->link[0];
+	struct wire_request q = rig_request(WIRE_DELETE, "gone"), page[KV_COUNT(pages)];
+	uint8_t digest[16];
+	uint64_t seed = rig.shard->store.index.digest_seed;
+	const struct wire_reply *r;
+	unsigned n = 0;
+	(void)state;
+	rig_store("there", 1000, 1);
+	assert_int_equal(rig_ask(&q)->status, WIRE_NOTFOUND);
+	kv_put64(digest, kv_hash_key("gone", 4, seed));
+	kv_put64(digest + 8, kv_hash_key("there", 5, seed));
+	rig_quiet();
+	while ((taken[n] = te_msg_acquire(rig.shard->te)) != NULL)
+		n++;
+	q = rig_request(WIRE_EXISTS, NULL);
+	q.exists.count = 2;
+	q.exists.digests = digest;
+	rig_send(&q);
+	for (unsigned i = 0; i < KV_COUNT(pages); i++) {
+		page[i] = rig_request(pages[i], NULL);
+		rig_send(&page[i]);
+	}
+	rig_until(ours->held == 1 + KV_COUNT(pages));
+	stack_use();
+	while (n > 0)
+		te_msg_release(rig.shard->te, taken[--n]);
+	rig_until(rig_find(page[KV_COUNT(pages) - 1].id));
+	r = rig_find(q.id);
+	assert_int_equal(r->status, WIRE_OK);
+	assert_int_equal(r->flags, WIRE_EXISTS_DELETED);
+	assert_int_equal(r->exists.bitmap[0], 2);
+	assert_int_equal(r->exists.deleted[0], 1);
+	for (unsigned i = 0; i < KV_COUNT(pages); i++)
+		assert_int_equal(rig_find(page[i].id)->status, WIRE_BUSY);
+}
+
 static void writes_that_nobody_reads_do_not_stop_others(void **state)
 {
 	struct wire_request q[RIG_CREDITS];
@@ -713,6 +763,7 @@ int main(void)
 						other_close),
 		HOSTILE_TEST(replies_that_nobody_reads_leave_send_buffers_to_others),
 		HOSTILE_TEST(links_that_wait_for_send_buffers_take_turns),
+		HOSTILE_TEST(held_replies_keep_their_bytes),
 		HOSTILE_TEST(writes_that_nobody_reads_do_not_stop_others),
 		HOSTILE_TEST(a_session_whose_writes_fail_is_to_begin_anew),
 		HOSTILE_TEST(a_session_whose_replies_fail_is_to_begin_anew),
