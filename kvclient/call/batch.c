@@ -542,7 +542,7 @@ static __attribute__((noinline)) void part_make_await(const struct part *p)
 			  .spare = w->spare,
 			  .out = {.req = b.req, .size = WINDOW},
 			  .first = p->first,
-			  .turn = w->c->batches++};
+			  .turn = w->c->batches.begun++};
 	if (w->ops->chain_await) {
 		w->ops->chain_await(&b);
 		return;
@@ -570,7 +570,7 @@ static void part_main(void *arg)
 	struct part *p = arg;
 	struct whole *w = p->whole;
 	part_await(p);
-	w->c->parts--;
+	w->c->batches.parts--;
 	if (--w->running == 0)
 		co_wake(w->co);
 }
@@ -578,9 +578,9 @@ static void part_main(void *arg)
 static bool part_start(struct part *p)
 {
 	struct kvc_client *c = p->whole->c;
-	if (c->parts >= c->parts_max || co_spawn(c->loop, part_main, p, "kvc batch") < 0)
+	if (c->batches.parts >= c->batches.parts_max || co_spawn(c->loop, part_main, p, "kvc batch") < 0)
 		return false;
-	c->parts++;
+	c->batches.parts++;
 	p->whole->running++;
 	return true;
 }

@@ -66,8 +66,8 @@ static unsigned client_of(struct kvc_pool *pool, const struct call_args *a)
 		return a->own.session->client->index;
 	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
 		return route_client(pool, a->key);
-	return kc_spread_idlest(pool, pool->load,
-				atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
+	return kc_spread_idlest(pool, pool->loads.keys,
+				atomic_fetch_add_explicit(&pool->loads.next, 1, memory_order_relaxed));
 }
 
 static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
@@ -85,9 +85,9 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	a->deadline_ns = kv_deadline(a->begun_ns, kc_pool_time(pool, &a->own, a->bytes));
 	client = client_of(pool, a);
 	load = KV_MAX(a->n, 1u);
-	atomic_fetch_add_explicit(&pool->load[client], load, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pool->loads.keys[client], load, memory_order_relaxed);
 	rc = kc_block_run(pool->client[client], a->deadline_ns, fn, a, &result);
-	atomic_fetch_sub_explicit(&pool->load[client], load, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&pool->loads.keys[client], load, memory_order_relaxed);
 	kc_pool_leave(pool);
 	return rc < 0 ? rc : result;
 }
@@ -96,7 +96,7 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *a)
 {
 	uint64_t now = loop_now(c->loop);
-	c->begun_ns = a->begun_ns;
+	c->hints.begun_ns = a->begun_ns;
 	a->own.size = sizeof(a->own);
 	a->own.timeout_ns = a->deadline_ns > now ? a->deadline_ns - now : 1;
 	return &a->own;
@@ -107,7 +107,7 @@ static const struct kvc_call *args_call(struct kvc_client *c, struct call_args *
 	{                                                                                                              \
 		struct call_args *a = arg;                                                                             \
 		int64_t rc = call;                                                                                     \
-		c->begun_ns = 0; /* a call that was refused has left it */                                             \
+		c->hints.begun_ns = 0; /* a call that was refused has left it */                                       \
 		return rc;                                                                                             \
 	}
 ON_CLIENT(do_get, kvc_get_await(c, a->key, a->dst, a->len, args_call(c, a)))
@@ -244,7 +244,7 @@ static void parts_cut(const struct call_args *all, struct kc_spread *spread, str
 static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct spread_part *parts,
 		      unsigned count)
 {
-	unsigned turn = atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed);
+	unsigned turn = atomic_fetch_add_explicit(&pool->loads.next, 1, memory_order_relaxed);
 	int64_t result;
 	for (unsigned k = 0; k < count; k++) {
 		parts[k].job = NULL;

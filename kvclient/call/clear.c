@@ -158,7 +158,7 @@ static int clear_await(struct clear *k)
 	struct kvc_pool *pool = k->c->pool;
 	struct kc_node *n;
 	int rc;
-	k->target = atomic_load(&pool->cleared_to);
+	k->target = atomic_load(&pool->cleared.to);
 	k->target += k->target < UINT64_MAX;
 	do {
 		while ((n = next_of(k)) != NULL)

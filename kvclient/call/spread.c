@@ -47,7 +47,7 @@ unsigned kc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *l
 	uint64_t least = UINT64_MAX;
 	for (unsigned k = 0; k < n && least > 0; k++) {
 		unsigned i = (turn + k) % n;
-		uint64_t down = atomic_load_explicit(&pool->down[i], memory_order_relaxed);
+		uint64_t down = atomic_load_explicit(&pool->loads.down[i], memory_order_relaxed);
 		uint64_t all = down << 32 | atomic_load_explicit(&load[i], memory_order_relaxed);
 		if (all < least) {
 			least = all;

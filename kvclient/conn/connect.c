@@ -49,7 +49,7 @@ static int hello_send_await(struct kc_node *n, uint64_t deadline_ns)
 	snprintf(h->fabric, sizeof(h->fabric), "%s", c->info.fabric);
 	snprintf(h->cluster, sizeof(h->cluster), "%s", c->pool->options.cluster ? c->pool->options.cluster : "");
 	snprintf(h->space, sizeof(h->space), "%s", c->pool->options.namespace_name);
-	h->generation = atomic_load_explicit(&c->pool->cleared_to, memory_order_relaxed);
+	h->generation = atomic_load_explicit(&c->pool->cleared.to, memory_order_relaxed);
 	for (unsigned i = 0; i < c->info.rails; i++) {
 		struct te_address a;
 		rc = te_address(c->te, i, &a);

@@ -41,9 +41,9 @@ static void ping(struct kc_link *l, struct kc_req *r, struct kc_wait *wait)
 
 static void probe(struct kc_link *l, struct kc_req *r, struct kc_wait *wait)
 {
-	l->probe = r;
-	l->probe_ns = loop_now(l->attachment->node->client->loop);
-	l->probe_beats = 0;
+	l->probe.req = r;
+	l->probe.begun_ns = loop_now(l->attachment->node->client->loop);
+	l->probe.beats = 0;
 	ping(l, r, wait);
 }
 
@@ -52,19 +52,19 @@ static void probe_try(struct kc_node *n, struct kc_link *l)
 	struct kc_req *r;
 	if (kc_room_try(n->client, &(struct kc_need){.urgent = true, .node = n}, &r) < 0)
 		return; /* next beat */
-	l->probe_wait = (struct kc_wait){0};
-	probe(l, r, &l->probe_wait);
+	l->probe.wait = (struct kc_wait){0};
+	probe(l, r, &l->probe.wait);
 }
 
 static void probe_drop(struct kc_node *n, struct kc_link *l)
 {
-	kc_req_release(n->client, l->probe);
-	l->probe = NULL;
+	kc_req_release(n->client, l->probe.req);
+	l->probe.req = NULL;
 }
 
 static bool probe_done(const struct kc_link *l)
 {
-	return l->probe && l->probe->state == KC_REQ_DONE;
+	return l->probe.req && l->probe.req->state == KC_REQ_DONE;
 }
 
 /* ---- in and out ---- */
@@ -92,7 +92,7 @@ static void out_set(struct kc_node *n, const struct kc_link *l, bool out)
 static void link_in(struct kc_node *n, struct kc_link *l)
 {
 	bool late = n->attachment->served;
-	n->own->ping_ns = KV_MAX(n->own->ping_ns, l->probe->at.replied_ns - l->probe->at.sent_ns);
+	n->own->ping_ns = KV_MAX(n->own->ping_ns, l->probe.req->at.replied_ns - l->probe.req->at.sent_ns);
 	probe_drop(n, l);
 	out_set(n, l, false);
 	if (l->up)
@@ -155,14 +155,14 @@ static unsigned answers_take(struct kc_node *n, unsigned first, unsigned count, 
 	unsigned left = 0;
 	for (unsigned i = first; i < first + count; i++) {
 		struct kc_link *l = &s->link[i];
-		if (l->up || !l->probe)
+		if (l->up || !l->probe.req)
 			continue;
 		if (!probe_done(l)) {
 			left += all || !was_out(n, l);
-		} else if (l->probe->status == 0) {
+		} else if (l->probe.req->status == 0) {
 			link_in(n, l);
 		} else {
-			*status = l->probe->status;
+			*status = l->probe.req->status;
 			link_failed(n, l);
 		}
 	}
@@ -204,9 +204,9 @@ static void ask_again(struct kc_node *n, struct kc_link *l, struct kc_wait *wait
 	struct kc_req *r;
 	if (!several(n->attachment))
 		return;
-	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
+	if (l->probe.req && !probe_done(l) && now - l->probe.begun_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
 		kc_link_lost(l, -KV_ETIMEOUT); /* a late answer is dropped and counted */
-	if (!l->probe && now >= l->retry_ns &&
+	if (!l->probe.req && now >= l->retry_ns &&
 	    kc_room_try(n->client, &(struct kc_need){.urgent = true, .node = n}, &r) == 0)
 		probe(l, r, wait);
 }
@@ -318,7 +318,7 @@ static bool others_answer(const struct kc_link *l)
 	const struct kc_attachment *s = l->attachment;
 	for (unsigned i = 0; i < s->links_per_shard; i++) {
 		const struct kc_link *o = &s->link[l->shard * s->links_per_shard + i];
-		if (o != l && o->up && o->heard_ns > l->probe_ns)
+		if (o != l && o->up && o->heard_ns > l->probe.begun_ns)
 			return true;
 	}
 	return false;
@@ -339,11 +339,11 @@ static uint64_t oldest_ns(const struct kc_link *l)
 
 static void out_check(struct kc_node *n, struct kc_link *l, uint64_t now)
 {
-	if (probe_done(l) && l->probe->status == 0)
+	if (probe_done(l) && l->probe.req->status == 0)
 		link_in(n, l);
 	else if (probe_done(l))
 		link_failed(n, l);
-	else if (l->probe)
+	else if (l->probe.req)
 		ask_again(n, l, NULL);
 	else if (now >= l->retry_ns)
 		probe_try(n, l);
@@ -351,7 +351,7 @@ static void out_check(struct kc_node *n, struct kc_link *l, uint64_t now)
 
 static int probe_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t silence_ns)
 {
-	uint64_t waited = now - l->probe_ns;
+	uint64_t waited = now - l->probe.begun_ns;
 	if (probe_done(l)) {
 		probe_drop(n, l);
 		return 0;
@@ -362,8 +362,8 @@ static int probe_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint6
 		return kv_fail(&n->error, -KV_ERESET, "link %u to its shard %u is silent while another one answers",
 			       l->index, l->shard);
 	}
-	l->probe_beats++;
-	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->own->pulse.beat_ns, 2ull) - 1)
+	l->probe.beats++;
+	if (waited < silence_ns || l->probe.beats < KV_MAX(silence_ns / n->own->pulse.beat_ns, 2ull) - 1)
 		return 0;
 	n->own->link_silent = true;
 	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
@@ -373,11 +373,11 @@ int kc_link_check(struct kc_node *n, struct kc_link *l, uint64_t now, uint64_t s
 {
 	uint64_t patience = several(l->attachment) ? KV_MIN(n->own->pulse.beat_ns, silence_ns) : silence_ns, oldest;
 	if (!l->up) {
-		if (l->probe || !l->attachment->local) /* a PING to a local server would not use the link */
+		if (l->probe.req || !l->attachment->local) /* a PING to a local server would not use the link */
 			out_check(n, l, now);
 		return 0;
 	}
-	if (l->probe)
+	if (l->probe.req)
 		return probe_check(n, l, now, silence_ns);
 	oldest = oldest_ns(l);
 	if (oldest == KV_NEVER || now - oldest < patience || now - l->heard_ns < patience)

@@ -25,7 +25,7 @@ void kc_node_shun(struct kc_node *n, bool shun)
 {
 	struct kvc_client *c = n->client;
 	uint64_t settle_ns = c->pool->options.settle_ns;
-	if (!kc_place_set_put(&c->shunned, n->index, shun) || settle_ns <= 1)
+	if (!kc_place_set_put(&c->nodes.shunned, n->index, shun) || settle_ns <= 1)
 		return;
 	kc_place_set_put(&c->cluster.absent, n->index, true);
 	n->present_ns = shun ? UINT64_MAX : kv_deadline(loop_now(c->loop), settle_ns);
@@ -34,7 +34,7 @@ void kc_node_shun(struct kc_node *n, bool shun)
 void kc_node_set(struct kc_node *n, enum kc_node_state state)
 {
 	KV_ASSERT(n->state != KC_NODE_CLOSED || state == KC_NODE_CONNECTING || state == KC_NODE_DOWN);
-	if (kc_place_set_put(&n->client->avoided, n->index, state == KC_NODE_DOWN))
+	if (kc_place_set_put(&n->client->nodes.avoided, n->index, state == KC_NODE_DOWN))
 		n->own->down_ns = loop_now(n->client->loop);
 	if (state == KC_NODE_CONNECTING && n->state != KC_NODE_CONNECTING) {
 		n->own->patience_ns = loop_now(n->client->loop) + (n->own->link_silent ? 0 : kc_node_silence_ns(n));
@@ -45,9 +45,9 @@ void kc_node_set(struct kc_node *n, enum kc_node_state state)
 	else if (state != KC_NODE_UP)
 		kc_votes_lost(&n->client->cluster.votes, n->index, loop_now(n->client->loop));
 	kc_node_shun(n, state == KC_NODE_DOWN || kc_place_set_has(&n->client->cluster.draining, n->index));
-	n->client->nodes_up += (state == KC_NODE_UP) - (n->state == KC_NODE_UP);
+	n->client->nodes.up += (state == KC_NODE_UP) - (n->state == KC_NODE_UP);
 	if ((state == KC_NODE_DOWN) != (n->state == KC_NODE_DOWN))
-		atomic_fetch_add(&n->client->pool->down[n->client->index], state == KC_NODE_DOWN ? 1u : -1u);
+		atomic_fetch_add(&n->client->pool->loads.down[n->client->index], state == KC_NODE_DOWN ? 1u : -1u);
 	if (n->state == KC_NODE_UP && state != KC_NODE_UP)
 		kc_owed_left(n);
 	n->state = state;
@@ -158,7 +158,7 @@ static bool has_stand_in(const struct kc_node *n)
 	const struct kvc_client *c = n->client;
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (i != n->index && !c->node[i].retired && kc_node_running(&c->node[i]) &&
-		    !kc_place_set_has(&c->avoided, i))
+		    !kc_place_set_has(&c->nodes.avoided, i))
 			return true;
 	return false;
 }
@@ -223,7 +223,7 @@ int kc_node_send_await(struct kc_node *n, const struct wire_ctrl_msg *m, uint64_
 /* All else is 0. */
 static void node_begin(struct kc_node *n)
 {
-	n->own = &n->client->nodes_own[n->index];
+	n->own = &n->client->nodes.own[n->index];
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
 	kc_sessions_init(&n->sessions);
@@ -233,8 +233,8 @@ int kc_nodes_make(struct kvc_client *c)
 {
 	unsigned n = c->pool->room;
 	c->node = calloc(n, sizeof(*c->node));
-	c->nodes_own = calloc(n, sizeof(*c->nodes_own));
-	if (!c->node || !c->nodes_own)
+	c->nodes.own = calloc(n, sizeof(*c->nodes.own));
+	if (!c->node || !c->nodes.own)
 		return -KV_ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
 		c->node[i].client = c;
@@ -254,9 +254,9 @@ void kc_node_renew(struct kc_node *n)
 void kc_nodes_free(struct kvc_client *c)
 {
 	free(c->node);
-	free(c->nodes_own);
+	free(c->nodes.own);
 	c->node = NULL;
-	c->nodes_own = NULL;
+	c->nodes.own = NULL;
 }
 
 void kc_node_info(const struct kc_node *n, struct kvc_server_info *out)

@@ -123,8 +123,8 @@ static bool region_missing(const struct kc_node *n, struct te_region **out, uint
 		*out_slot = 0;
 		return true;
 	}
-	for (unsigned i = 0; i < c->num_mems; i++) {
-		const struct kc_client_mem *m = c->mem[i];
+	for (unsigned i = 0; i < c->mems.count; i++) {
+		const struct kc_client_mem *m = c->mems.at[i];
 		if (m->closing || n->own->regions.acked[m->slot] == m->id)
 			continue;
 		*out = m->region;
@@ -169,9 +169,9 @@ int kc_regions_await(struct kc_node *n, uint64_t deadline_ns)
 void kc_region_answer(struct kc_node *n, uint32_t id, int32_t status, bool known)
 {
 	struct kvc_client *c = n->client;
-	for (unsigned i = 0; i < c->num_mems; i++) {
-		uint32_t slot = c->mem[i]->slot;
-		if (c->mem[i]->id != id)
+	for (unsigned i = 0; i < c->mems.count; i++) {
+		uint32_t slot = c->mems.at[i]->slot;
+		if (c->mems.at[i]->id != id)
 			continue;
 		if (status != WIRE_OK)
 			n->own->regions.refused[slot] = (struct kc_refused){id, status};

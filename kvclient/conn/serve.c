@@ -368,9 +368,9 @@ static void attachment_drop_await(struct kc_node *n, int status)
 	struct kc_attachment *s = n->attachment;
 	if (s) {
 		for (uint32_t i = 0; i < s->num_links; i++) {
-			if (s->link[i].probe)
-				kc_req_release(n->client, s->link[i].probe);
-			s->link[i].probe = NULL;
+			if (s->link[i].probe.req)
+				kc_req_release(n->client, s->link[i].probe.req);
+			s->link[i].probe.req = NULL;
 		}
 		if (s->open)
 			requests_end_await(n, status);

@@ -25,10 +25,10 @@ void kc_cleared_learn(struct kvc_pool *p, unsigned i, uint64_t generation, uint6
 		return;
 	raise_to(&s->cleared_by_ns, by_ns);
 	raise_to(&s->generation, generation);
-	atomic_store_explicit(&p->cleared, true, memory_order_relaxed);
+	atomic_store_explicit(&p->cleared.any, true, memory_order_relaxed);
 }
 
 void kc_cleared_to(struct kvc_pool *p, uint64_t generation)
 {
-	raise_to(&p->cleared_to, generation);
+	raise_to(&p->cleared.to, generation);
 }

@@ -27,7 +27,7 @@ static inline uint64_t kc_cleared_put(const struct kvc_pool *p, unsigned i, uint
 static inline uint64_t kc_cleared_least(const struct kvc_pool *p, unsigned i)
 {
 	return KV_MAX(atomic_load_explicit(&p->server[i].generation, memory_order_relaxed),
-		      atomic_load_explicit(&p->cleared_to, memory_order_relaxed));
+		      atomic_load_explicit(&p->cleared.to, memory_order_relaxed));
 }
 
 #endif

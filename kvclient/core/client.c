@@ -34,19 +34,19 @@ void kc_client_hold(struct kvc_client *c)
 void kc_client_unhold(struct kvc_client *c)
 {
 	KV_ASSERT_HOT(c->calls > 0);
-	if (--c->calls == 0 && c->closer)
-		co_wake(c->closer);
+	if (--c->calls == 0 && c->life.closer)
+		co_wake(c->life.closer);
 }
 
 void kc_client_began(struct kvc_client *c)
 {
-	c->coroutines++;
+	c->life.coroutines++;
 }
 
 void kc_client_ended(struct kvc_client *c)
 {
-	KV_ASSERT(c->coroutines > 0);
-	c->coroutines--;
-	if (c->closer)
-		co_wake(c->closer);
+	KV_ASSERT(c->life.coroutines > 0);
+	c->life.coroutines--;
+	if (c->life.closer)
+		co_wake(c->life.closer);
 }

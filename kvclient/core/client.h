@@ -142,6 +142,37 @@ struct kc_client_mem {
 
 /* ---- client ---- */
 
+struct kc_client_life {
+	struct loop_timer open_next, close_again;
+	uint32_t coroutines; /* of the client itself */
+	struct co *closer;
+};
+
+/* What sums up the nodes. */
+struct kc_nodes {
+	struct kc_node_own *own;     /* pool->room of them: their data of conn/ */
+	unsigned up;                 /* count */
+	struct kc_place_set avoided; /* DOWN nodes (kc_node_set) */
+	struct kc_place_set shunned; /* these and draining ones */
+};
+
+struct kc_client_mems {
+	struct kc_client_mem *at[KC_MEMS_MAX]; /* sorted by base */
+	unsigned count;
+};
+
+struct kc_batches {
+	uint32_t begun;            /* parts ever begun: their turn (kc_link_keep) */
+	uint32_t parts, parts_max; /* in their own coroutines; parts_max: share of KC_PARTS_MAX */
+};
+
+/* What a call leaves to the next one. */
+struct kc_hints {
+	uint64_t begun_ns;    /* when the call that begins next was begun by its thread; 0: now */
+	uint64_t reader_turn; /* turn between a hot key's two servers (route/second.c) */
+	uint64_t last_len;    /* of the last value read: a guess for the next */
+};
+
 /* The client's view of the cluster, as other rooms read it; only route/ writes it. */
 struct kc_cluster {
 	struct kv_view view;   /* in force; epoch 0: none, the user's list places keys */
@@ -153,7 +184,7 @@ struct kc_cluster {
 	struct kc_place_set absent; /* have, or lately had, stand-ins, which may have their keys (conn/node.c) */
 	unsigned num_former;        /* former placements */
 	uint64_t left_ns;           /* when a member last left the view; 0: never */
-	bool posted;                /* another client has posted a view (pool->view). Under the pool's lock */
+	bool posted;                /* another client has posted a view (pool->views.posted). Under the pool's lock */
 	struct kc_cluster_own *own; /* route/private.h */
 };
 
@@ -207,36 +238,27 @@ struct kvc_client {
 	struct kc_buffer buffer;
 	struct kc_reqs reqs;
 	struct kc_waits waits;
-	struct loop_timer open_next, close_again;
-	uint32_t coroutines; /* of the client itself */
-	struct co *closer;
-	struct kc_node *node;          /* pool->room of them ... */
-	struct kc_node_own *nodes_own; /* ... and of their data of conn/ */
-	unsigned num_nodes;            /* in use, now or before; never shrinks */
-	unsigned nodes_up;
+	struct kc_client_life life;
+	struct kc_node *node; /* pool->room of them */
+	unsigned num_nodes;   /* in use, now or before; never shrinks */
+	struct kc_nodes nodes;
 	const struct kc_place *placement; /* the pool's, or cluster.place */
 	struct kc_cluster cluster;
 	/* Private data of other files; NULL: not needed yet. */
-	struct kc_requests *requests;           /* request/ */
-	struct kc_repairs *repairs;             /* route/repair.c */
-	struct kc_seconds *seconds;             /* copies/second_put.c */
-	struct kc_sealer *sealer;               /* seal/; NULL: values are not sealed */
-	struct kc_hots *hot;                    /* route/hot.c; NULL: no hot copies */
-	struct kc_oweds *owed;                  /* conn/deletes_owed.c */
-	struct kvc_events *events;              /* call/events.c */
-	struct kc_place_set avoided;            /* DOWN nodes (kc_node_set) */
-	struct kc_place_set shunned;            /* these and draining ones */
-	struct kc_client_mem *mem[KC_MEMS_MAX]; /* sorted by base */
-	unsigned num_mems;
-	struct kc_pins *pins;      /* logical/private.h */
-	struct kv_list sessions;   /* struct kvc_session */
-	uint32_t num_sessions;     /* ever made */
-	uint32_t calls;            /* and workers */
-	uint32_t batches;          /* parts ever begun: their turn (kc_link_keep) */
-	uint32_t parts, parts_max; /* of batches, in their own coroutines; parts_max: share of KC_PARTS_MAX */
-	uint64_t begun_ns;         /* when the call that begins next was begun by its thread; 0: now */
-	uint64_t reader_turn;      /* turn between a hot key's two servers (route/second.c) */
-	uint64_t last_len;         /* of the last value read: a guess for the next */
+	struct kc_requests *requests; /* request/ */
+	struct kc_repairs *repairs;   /* route/repair.c */
+	struct kc_seconds *seconds;   /* copies/second_put.c */
+	struct kc_sealer *sealer;     /* seal/; NULL: values are not sealed */
+	struct kc_hots *hot;          /* route/hot.c; NULL: no hot copies */
+	struct kc_oweds *owed;        /* conn/deletes_owed.c */
+	struct kvc_events *events;    /* call/events.c */
+	struct kc_client_mems mems;
+	struct kc_pins *pins;    /* logical/private.h */
+	struct kv_list sessions; /* struct kvc_session */
+	uint32_t num_sessions;   /* ever made */
+	uint32_t calls;          /* and workers */
+	struct kc_batches batches;
+	struct kc_hints hints;
 	bool opened, closing;
 	enum boot_mode mode;
 	struct kc_attempts attempts; /* under the pool's lock */

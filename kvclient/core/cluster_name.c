@@ -14,8 +14,8 @@ void kc_cluster_name_hear(struct kvc_pool *p, unsigned i, const char *name, uint
 	pthread_mutex_lock(&p->lock);
 	snprintf(d->cluster, sizeof(d->cluster), "%s", name);
 	atomic_store(&d->until_ns, now_ns + KC_CLUSTER_NAME_LOST_NS);
-	if (!p->naming_from_ns && name[0])
-		p->naming_from_ns = now_ns;
+	if (!p->naming.from_ns && name[0])
+		p->naming.from_ns = now_ns;
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -84,9 +84,9 @@ static const char *choose(struct kvc_pool *p, unsigned pending, uint64_t now_ns)
 {
 	unsigned voters;
 	const char *name = leader(p, now_ns, &voters);
-	if (name && 2 * votes_for(p, name, now_ns) > voters + (p->cluster[0] ? 0 : pending))
+	if (name && 2 * votes_for(p, name, now_ns) > voters + (p->naming.cluster[0] ? 0 : pending))
 		return name;
-	if (p->cluster[0] || (pending && now_ns < p->naming_from_ns + KC_CLUSTER_NAME_OPENING_NS))
+	if (p->naming.cluster[0] || (pending && now_ns < p->naming.from_ns + KC_CLUSTER_NAME_OPENING_NS))
 		return NULL;
 	return most(p, now_ns);
 }
@@ -99,13 +99,13 @@ bool kc_cluster_name_look(struct kvc_pool *p, unsigned pending, uint64_t now_ns,
 	out_former[0] = '\0';
 	pthread_mutex_lock(&p->lock);
 	name = choose(p, pending, now_ns);
-	if (name && strcmp(name, p->cluster) != 0) {
-		memcpy(out_former, p->cluster, KV_NAME_MAX);
-		memcpy(p->cluster, name, KV_NAME_MAX);
-		atomic_fetch_add(&p->naming_number, 1);
+	if (name && strcmp(name, p->naming.cluster) != 0) {
+		memcpy(out_former, p->naming.cluster, KV_NAME_MAX);
+		memcpy(p->naming.cluster, name, KV_NAME_MAX);
+		atomic_fetch_add(&p->naming.number, 1);
 	}
-	memcpy(out, p->cluster, KV_NAME_MAX);
-	known = p->cluster[0] != '\0';
+	memcpy(out, p->naming.cluster, KV_NAME_MAX);
+	known = p->naming.cluster[0] != '\0';
 	pthread_mutex_unlock(&p->lock);
 	return known;
 }

@@ -21,7 +21,7 @@ bool kc_cluster_name_look(struct kvc_pool *p, unsigned pending, uint64_t now_ns,
 
 static inline uint32_t kc_cluster_name_number(const struct kvc_pool *p)
 {
-	return atomic_load_explicit(&p->naming_number, memory_order_relaxed);
+	return atomic_load_explicit(&p->naming.number, memory_order_relaxed);
 }
 
 #endif

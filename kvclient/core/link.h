@@ -23,6 +23,22 @@ struct kc_arenas {
 
 /* ---- a link: one rail of the client with one rail of a shard ---- */
 
+/* Leases to give back (request/release.c). */
+struct kc_releases {
+	uint8_t lease[KC_RELEASES * 8]; /* in wire form */
+	uint32_t count;
+	bool due;            /* send them even without a request */
+	struct kv_list node; /* client's links with such leases */
+};
+
+/* The health check's PING (conn/health.c). */
+struct kc_probe {
+	struct kc_req *req; /* NULL: none is out */
+	struct kc_wait wait;
+	uint64_t begun_ns;
+	uint32_t beats; /* since then */
+};
+
 struct kc_link {
 	struct kc_attachment *attachment;
 	struct kv_list dirty_node; /* client's links with something to send */
@@ -42,19 +58,13 @@ struct kc_link {
 	uint32_t credits, reserve; /* the last `reserve` credits are for CANCEL and PING */
 	uint32_t frames;           /* in the engine */
 	uint16_t shard, index;
-	uint8_t release[KC_RELEASES * 8]; /* leases to give back, in wire form */
-	uint32_t releases;
-	bool release_due;              /* send them even without a request */
-	struct kv_list release_node;   /* client's links with such leases */
+	struct kc_releases releases;
 	uint32_t pushes;               /* our writes in the engine */
 	uint8_t passed;                /* requests that passed those in the background */
 	bool stuck;                    /* the next request is a PUT waiting for the wire, or a lane's for a place */
 	bool up;                       /* usable: it answered a PING (conn/health.c) */
 	uint64_t retry_ns, backoff_ns; /* of the PING while not up */
-	struct kc_req *probe;          /* the health check's PING */
-	struct kc_wait probe_wait;
-	uint64_t probe_ns;
-	uint32_t probe_beats;
+	struct kc_probe probe;
 };
 
 /* ---- an attachment: it lives until its last frame was sent ---- */

@@ -67,6 +67,45 @@ struct kc_bound {
 	struct kv_cpus before;
 };
 
+/* Copies of the options' strings, for their end. */
+struct kc_texts {
+	char *at[17];
+	unsigned count;
+};
+
+/* Registered memory. Under lock. */
+struct kc_registered {
+	struct kvc_mem *all;
+	uint32_t last_id;
+};
+
+/* Which client gets the next blocking call. */
+struct kc_loads {
+	_Atomic unsigned next;
+	_Atomic uint32_t *keys; /* per client: of blocking calls, except large batches */
+	_Atomic uint32_t *down; /* per client: its DOWN servers; its loop writes */
+};
+
+/* What the clients share of views (route/view.c). */
+struct kc_pool_views {
+	struct kv_view posted;                 /* under lock: last one posted between clients */
+	kv_u128 posted_digest;                 /* under lock */
+	_Atomic uint64_t logged, doubt_logged; /* digests */
+	_Atomic bool differ;
+};
+
+struct kc_pool_cleared {
+	_Atomic bool any;    /* a server's namespace has a generation above 0 */
+	_Atomic uint64_t to; /* by this pool */
+};
+
+/* The cluster's name (cluster_name.h). */
+struct kc_naming {
+	char cluster[KV_NAME_MAX]; /* under lock */
+	uint64_t from_ns;          /* under lock: since the first name */
+	_Atomic uint32_t number;   /* changes of the name */
+};
+
 struct kvc_pool {
 	unsigned born;              /* kc_forks at open */
 	struct kvc_options options; /* with defaults; strings are copies */
@@ -92,26 +131,16 @@ struct kvc_pool {
 	bool time_grows; /* by a call's size, as no timeout was given */
 	struct kvc_client **client;
 	unsigned num_clients;
-	char *strings[17];
-	unsigned num_strings;
+	struct kc_texts texts;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct kc_progress progress; /* under lock */
-	uint32_t next_region;        /* under lock */
-	struct kvc_mem *mems;        /* under lock: registrations */
-	struct kv_list queues;       /* under lock: open struct kvc_queue */
-	_Atomic unsigned next_client;
-	_Atomic uint32_t *load;                      /* per client: keys of blocking calls, except large batches */
-	_Atomic uint32_t *down;                      /* per client: its DOWN servers; its loop writes */
-	_Atomic uint64_t view_told, view_doubt_told; /* digests last logged */
-	_Atomic bool views_differ;
-	_Atomic bool cleared;           /* a server's namespace has a generation above 0 */
-	_Atomic uint64_t cleared_to;    /* by this pool */
-	struct kv_view view;            /* under lock: last one posted between clients */
-	kv_u128 view_digest;            /* under lock */
-	char cluster[KV_NAME_MAX];      /* under lock (cluster_name.h) */
-	uint64_t naming_from_ns;        /* under lock: since the first name */
-	_Atomic uint32_t naming_number; /* changes of the name */
+	struct kc_registered registered;
+	struct kv_list queues; /* under lock: open struct kvc_queue */
+	struct kc_loads loads;
+	struct kc_pool_views views;
+	struct kc_pool_cleared cleared;
+	struct kc_naming naming;
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* in blocking calls: the loops stay until 0 */
 };

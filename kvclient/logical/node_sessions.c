@@ -70,7 +70,7 @@ static int ask_await(struct kc_node *n)
 	snprintf(m.session_open.space, sizeof(m.session_open.space), "%s",
 		 at->session->space ? at->session->space : pool->options.namespace_name);
 	if (!at->session->space)
-		m.session_open.generation = atomic_load_explicit(&pool->cleared_to, memory_order_relaxed);
+		m.session_open.generation = atomic_load_explicit(&pool->cleared.to, memory_order_relaxed);
 	loop_random(n->client->loop, m.session_open.nonce, sizeof(m.session_open.nonce));
 	rc = boot_prove(n->control.conn, &q->challenge, at->session->key, &m.session_open);
 	if (rc < 0) {

@@ -308,25 +308,25 @@ static void nodes_part_await(struct kvc_client *c)
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (kc_node_running(&c->node[i]))
 			kc_node_part_await(&c->node[i], deadline);
-	while (c->coroutines > 1 && co_park_await(deadline) == 0)
+	while (c->life.coroutines > 1 && co_park_await(deadline) == 0)
 		;
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (kc_node_running(&c->node[i]))
 			kc_node_redo(&c->node[i], "it did not answer our goodbye");
-	while (c->coroutines > 1)
+	while (c->life.coroutines > 1)
 		co_park_await(KV_NEVER);
 }
 
 static void closer(void *arg)
 {
 	struct kvc_client *c = arg;
-	c->closer = co_self();
+	c->life.closer = co_self();
 	calls_wake(c);
 	while (c->calls > 0)
 		co_park_await(KV_NEVER);
 	nodes_part_await(c);
 	kc_requests_stop(c);
-	while (c->coroutines > 0)
+	while (c->life.coroutines > 0)
 		co_park_await(KV_NEVER);
 	kc_requests_quiet(c);
 	kc_main_await(c, engine_close, c);
@@ -339,8 +339,8 @@ static void closer(void *arg)
 	route_hot_fini(c);
 	kc_owed_fini(c);
 	kc_events_fini(c);
-	while (c->num_mems > 0)
-		free(c->mem[--c->num_mems]);
+	while (c->mems.count > 0)
+		free(c->mems.at[--c->mems.count]);
 	kc_buffer_fini(&c->buffer);
 	kv_area_unmap(&c->area);
 	boot_context_destroy(&c->boot);
@@ -353,7 +353,7 @@ static void closer(void *arg)
 /* Closing cannot fail: retry until a coroutine can be had. */
 static void closer_start(struct loop_timer *t)
 {
-	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, close_again);
+	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, life.close_again);
 	if (co_spawn(c->loop, closer, c, "kvc close") < 0)
 		loop_timer_arm(c->loop, t, loop_now(c->loop) + CLOSE_AGAIN_NS);
 }
@@ -361,9 +361,9 @@ static void closer_start(struct loop_timer *t)
 void kc_client_close(struct kvc_client *c)
 {
 	c->closing = true;
-	c->close_again = (struct loop_timer){.fire = closer_start};
+	c->life.close_again = (struct loop_timer){.fire = closer_start};
 	if (c->opened)
-		closer_start(&c->close_again);
+		closer_start(&c->life.close_again);
 	else
 		kc_pool_tell_closed(c->pool);
 }

@@ -62,8 +62,8 @@ static int string_keep(struct kvc_pool *p, const char **s)
 {
 	if (!*s)
 		return 0;
-	*s = p->strings[p->num_strings] = strdup(*s);
-	return p->strings[p->num_strings++] ? 0 : -KV_ENOMEM;
+	*s = p->texts.at[p->texts.count] = strdup(*s);
+	return p->texts.at[p->texts.count++] ? 0 : -KV_ENOMEM;
 }
 
 static int strings_keep(struct kvc_pool *p)
@@ -81,8 +81,8 @@ static int strings_keep(struct kvc_pool *p)
 
 static void strings_free(struct kvc_pool *p)
 {
-	while (p->num_strings > 0) {
-		char *s = p->strings[--p->num_strings];
+	while (p->texts.count > 0) {
+		char *s = p->texts.at[--p->texts.count];
 		/* It may be the key. */
 		if (s)
 			explicit_bzero(s, strlen(s));
@@ -181,9 +181,9 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 static int clients_build(struct kvc_pool *p, struct kv_error *err)
 {
 	p->client = calloc(p->options.num_clients, sizeof(*p->client));
-	p->load = calloc(p->options.num_clients, sizeof(*p->load));
-	p->down = calloc(p->options.num_clients, sizeof(*p->down));
-	if (!p->client || !p->load || !p->down)
+	p->loads.keys = calloc(p->options.num_clients, sizeof(*p->loads.keys));
+	p->loads.down = calloc(p->options.num_clients, sizeof(*p->loads.down));
+	if (!p->client || !p->loads.keys || !p->loads.down)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
 	for (unsigned i = 0; i < p->options.num_clients; i++) {
 		/* Each is written by another thread. */
@@ -219,8 +219,8 @@ static void pool_destroy(struct kvc_pool **pool)
 	}
 	kc_seal_keys_destroy(&p->seal_keys);
 	free(p->client);
-	free(p->load);
-	free(p->down);
+	free(p->loads.keys);
+	free(p->loads.down);
 	free(p->loop);
 	free(p->thread);
 	free(p->bound);
@@ -228,7 +228,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->server);
 	free(p->taken);
 	kc_place_fini(&p->place);
-	kv_view_fini(&p->view);
+	kv_view_fini(&p->views.posted);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
 	kc_notes_home_fini(&p->notes);
@@ -265,7 +265,7 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 	kc_notes_home_init(&p->notes);
 	changed_init(&p->changed);
 	kv_list_init(&p->queues);
-	p->next_region = KC_REGION_BUFFER;
+	p->registered.last_id = KC_REGION_BUFFER;
 	rc = kc_options_fill(given, &p->options, err);
 	if (rc < 0)
 		goto err_pool;
@@ -318,7 +318,7 @@ static uint64_t rest_after(uint64_t took_ns)
 
 static void open_next(struct loop_timer *t)
 {
-	client_open(KV_CONTAINER(t, struct kvc_client, open_next));
+	client_open(KV_CONTAINER(t, struct kvc_client, life.open_next));
 }
 
 /* Open this client, and later the next one of its loop. */
@@ -335,8 +335,8 @@ static void client_open(void *arg)
 	now = loop_now(c->loop);
 	/* Before the report: after the last one the pool may be closed. */
 	if (next < p->num_clients) {
-		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
-		loop_timer_arm(c->loop, &p->client[next]->open_next, now + rest_after(now - began));
+		p->client[next]->life.open_next = (struct loop_timer){.fire = open_next};
+		loop_timer_arm(c->loop, &p->client[next]->life.open_next, now + rest_after(now - began));
 	}
 	kc_pool_tell_started(p, rc, &err);
 }
@@ -347,7 +347,7 @@ static void clients_open(struct kvc_pool *p)
 	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
 	for (unsigned i = 0; i < p->num_clients; i++) {
 		p->client[i]->loop = p->loop[i % p->num_loops];
-		p->client[i]->parts_max = KC_PARTS_MAX / per_loop;
+		p->client[i]->batches.parts_max = KC_PARTS_MAX / per_loop;
 	}
 	for (unsigned i = 0; i < p->num_loops && i < p->num_clients; i++) {
 		struct kv_error err = {0};

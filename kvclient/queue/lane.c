@@ -31,10 +31,10 @@ static void part_make_await(struct kc_queue_part *p, struct kc_queue_lane *l)
 		return;
 	}
 	call.timeout_ns = deadline - now;
-	c->begun_ns = e->begun_ns;
+	c->hints.begun_ns = e->begun_ns;
 	if (!late) /* kc_batch_await gives every item its result */
 		(void)kc_batch_await(c, e->op, p->items, p->n, &call, &p->stop);
-	c->begun_ns = 0;
+	c->hints.begun_ns = 0;
 	atomic_store(&p->state, kc_part_word(e->id, KC_PART_OVER));
 	kc_entry_unhold(e);
 	if (kc_part_end_untold(p, late ? -KV_ETIMEOUT : 0) && l->untold++ == 0)

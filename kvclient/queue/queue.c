@@ -43,7 +43,7 @@ static unsigned parts_fill(struct kc_queue_entry *e, uint64_t deadline_ns)
 	struct kvc_pool *pool = e->queue->pool;
 	const struct kvc_session *session = e->call.session;
 	bool whole = session || e->call.phases || e->n < 2;
-	unsigned turn = session ? 0 : atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed), count = 1;
+	unsigned turn = session ? 0 : atomic_fetch_add_explicit(&pool->loads.next, 1, memory_order_relaxed), count = 1;
 	struct kc_spread spread;
 	if (!whole)
 		count = kc_spread_begin(&spread, pool, e->items, e->n, e->op == KVC_OP_GET || e->op == KVC_OP_PUT);

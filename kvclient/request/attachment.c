@@ -28,7 +28,7 @@ static int link_init(struct kc_attachment *s, unsigned shard, unsigned index)
 	kv_list_init(&l->parked);
 	kv_list_init(&l->cancels);
 	kv_list_init(&l->sent);
-	kv_list_init(&l->release_node);
+	kv_list_init(&l->releases.node);
 	kv_list_init(&l->turns);
 	return kc_map_init(&l->map, s->credits);
 }

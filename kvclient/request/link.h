@@ -34,7 +34,7 @@ static inline struct kc_req *kc_link_head(const struct kc_link *l)
 
 static inline bool kc_link_has_work(const struct kc_link *l)
 {
-	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->release_due || l->prove_due || kc_link_head(l);
+	return (!kv_list_empty(&l->cancels) && l->credits > 0) || l->releases.due || l->prove_due || kc_link_head(l);
 }
 
 /* kc_link_dirty -- the link has something to send: the flusher runs after the ready coroutines. */

@@ -13,16 +13,16 @@ void kc_release_add(struct kc_link *l, uint64_t lease)
 		local_release(l->attachment->local->shard[l->shard].channel, lease);
 		return;
 	}
-	if (!l->attachment->open || l->releases == KC_RELEASES)
+	if (!l->attachment->open || l->releases.count == KC_RELEASES)
 		return;
-	wire_release_put(l->release, l->releases++, lease);
-	if (l->releases == KC_RELEASES) {
-		l->release_due = true;
+	wire_release_put(l->releases.lease, l->releases.count++, lease);
+	if (l->releases.count == KC_RELEASES) {
+		l->releases.due = true;
 		kc_link_dirty(l);
 		return;
 	}
-	if (kv_list_empty(&l->release_node))
-		kv_list_add_tail(&c->requests->out.releasing, &l->release_node);
+	if (kv_list_empty(&l->releases.node))
+		kv_list_add_tail(&c->requests->out.releasing, &l->releases.node);
 	if (!loop_timer_armed(&c->requests->out.release_timer))
 		loop_timer_arm(c->loop, &c->requests->out.release_timer, loop_turn_now(c->loop) + RELEASE_NS);
 }
@@ -32,8 +32,8 @@ void kc_release_fire(struct loop_timer *t)
 	struct kc_requests *all = KV_CONTAINER(t, struct kc_requests, out.release_timer);
 	struct kv_list *n;
 	while ((n = kv_list_pop(&all->out.releasing))) {
-		struct kc_link *l = KV_LIST_ENTRY(n, struct kc_link, release_node);
-		l->release_due = true;
+		struct kc_link *l = KV_LIST_ENTRY(n, struct kc_link, releases.node);
+		l->releases.due = true;
 		kc_link_dirty(l);
 	}
 }
@@ -41,15 +41,15 @@ void kc_release_fire(struct loop_timer *t)
 void kc_release_write(struct kc_link *l, struct wire_writer *w)
 {
 	struct wire_request q = {
-		.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {l->releases, l->release}};
-	if (l->releases > 0)
+		.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {l->releases.count, l->releases.lease}};
+	if (l->releases.count > 0)
 		(void)wire_request_add(w, &q); /* it fits: only a proof precedes it */
 	kc_release_end(l);
 }
 
 void kc_release_end(struct kc_link *l)
 {
-	kv_list_del(&l->release_node);
-	l->releases = 0;
-	l->release_due = false;
+	kv_list_del(&l->releases.node);
+	l->releases.count = 0;
+	l->releases.due = false;
 }

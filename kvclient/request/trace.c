@@ -42,12 +42,12 @@ static void outline(struct kc_trace *t, enum kvc_op op, struct kvc_session *sess
 /* The turn may have begun before a clear whose answer it brought. */
 static uint64_t begun(struct kvc_client *c)
 {
-	uint64_t begun_ns = c->begun_ns;
-	c->begun_ns = 0;
+	uint64_t begun_ns = c->hints.begun_ns;
+	c->hints.begun_ns = 0;
 	if (begun_ns)
 		return begun_ns;
-	return KV_UNLIKELY(atomic_load_explicit(&c->pool->cleared, memory_order_relaxed)) ? loop_now(c->loop)
-											  : loop_turn_now(c->loop);
+	return KV_UNLIKELY(atomic_load_explicit(&c->pool->cleared.any, memory_order_relaxed)) ? loop_now(c->loop)
+											      : loop_turn_now(c->loop);
 }
 
 void kc_trace_begin(struct kc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,

@@ -15,20 +15,20 @@ struct kc_node *route_owner(struct kvc_client *c, struct kvc_key key)
 struct kc_node *route_first(struct kvc_client *c, struct kvc_key key)
 {
 	struct kc_node *n = route_owner(c, key);
-	if (KV_LIKELY(!kc_place_set_has(&c->shunned, n->index)))
+	if (KV_LIKELY(!kc_place_set_has(&c->nodes.shunned, n->index)))
 		return n;
-	n = &c->node[kc_place_among(c->placement, key.data, key.len, &c->shunned)];
-	if (!kc_place_set_has(&c->shunned, n->index))
+	n = &c->node[kc_place_among(c->placement, key.data, key.len, &c->nodes.shunned)];
+	if (!kc_place_set_has(&c->nodes.shunned, n->index))
 		return n;
 	/* Only draining servers are left. */
-	return &c->node[kc_place_among(c->placement, key.data, key.len, &c->avoided)];
+	return &c->node[kc_place_among(c->placement, key.data, key.len, &c->nodes.avoided)];
 }
 
 void route_stand_in(struct kc_node *n, struct kvc_key key)
 {
 	const struct kc_node *owner = route_owner(n->client, key);
 	/* If the owner is not avoided, n is the key's second server. */
-	if (n != owner && kc_place_set_has(&n->client->shunned, owner->index))
+	if (n != owner && kc_place_set_has(&n->client->nodes.shunned, owner->index))
 		kc_add(&n->client->count.stand_ins, 1);
 }
 

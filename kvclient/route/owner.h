@@ -19,7 +19,7 @@ bool route_moved(struct kc_node **n, struct kvc_key key, int64_t rc, uint64_t de
 void route_stand_in(struct kc_node *n, struct kvc_key key);
 static inline void route_count(struct kc_node *n, struct kvc_key key)
 {
-	if (KV_UNLIKELY(n->client->avoided.count > 0))
+	if (KV_UNLIKELY(n->client->nodes.avoided.count > 0))
 		route_stand_in(n, key);
 }
 

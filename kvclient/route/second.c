@@ -21,7 +21,7 @@ unsigned route_client(const struct kvc_pool *pool, struct kvc_key key)
 struct kc_node *route_second(struct kvc_client *c, struct kvc_key key)
 {
 	const struct kc_node *first = route_first(c, key);
-	struct kc_place_set others = c->shunned;
+	struct kc_place_set others = c->nodes.shunned;
 	struct kc_node *n;
 	kc_place_set_put(&others, first->index, true);
 	n = &c->node[kc_place_among(c->placement, key.data, key.len, &others)];
@@ -49,8 +49,8 @@ struct kc_node *route_other(struct kvc_client *c, struct kvc_key key, const stru
 /* Golden-ratio steps: balanced even if only every k-th choice counts. */
 static bool first_turn(struct kvc_client *c)
 {
-	c->reader_turn += 0x9E3779B97F4A7C15u;
-	return c->reader_turn >> 63;
+	c->hints.reader_turn += 0x9E3779B97F4A7C15u;
+	return c->hints.reader_turn >> 63;
 }
 
 struct kc_node *route_reader(struct kvc_client *c, struct kvc_key key, bool turns)

@@ -268,8 +268,8 @@ static void places_give(struct kvc_client *c)
 		kc_pool_server_give(c->pool, i);
 		kc_votes_drop(&c->cluster.votes, i);
 		kc_node_renew(n);
-		kc_place_set_put(&c->avoided, i, false);
-		kc_place_set_put(&c->shunned, i, false);
+		kc_place_set_put(&c->nodes.avoided, i, false);
+		kc_place_set_put(&c->nodes.shunned, i, false);
 		kc_place_set_put(&c->cluster.draining, i, false);
 		kc_place_set_put(&c->cluster.joining, i, false);
 		kc_place_set_put(&c->cluster.restarted, i, false);
@@ -450,9 +450,9 @@ static void others_tell(const struct kvc_client *c)
 	if (p->num_clients == 1 || kv_view_copy(&c->cluster.view, &v) < 0)
 		return;
 	pthread_mutex_lock(&p->lock);
-	kv_view_fini(&p->view);
-	p->view = v;
-	p->view_digest = c->cluster.digest;
+	kv_view_fini(&p->views.posted);
+	p->views.posted = v;
+	p->views.posted_digest = c->cluster.digest;
 	for (unsigned i = 0; i < p->num_clients; i++) {
 		struct kvc_client *o = p->client[i];
 		if (o == c || o->cluster.posted || loop_post(o->loop, view_posted, o) < 0)
@@ -549,7 +549,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kc_choic
 	kc_asking_over(&k->own->asking);
 	kc_add(&c->count.view_resets, choice->reset && !first);
 	kc_owed_view(c);
-	told = atomic_exchange(&c->pool->view_told, (uint64_t)k->digest) == (uint64_t)k->digest;
+	told = atomic_exchange(&c->pool->views.logged, (uint64_t)k->digest) == (uint64_t)k->digest;
 	adopt_log(c, choice, former_epoch, told);
 	for (unsigned i = 0; i < c->num_nodes && first; i++)
 		co_queue_wake_all(&c->node[i].kick); /* they wait for it (kc_cluster_waits) */
@@ -561,7 +561,7 @@ static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why
 {
 	struct kc_cluster *k = &c->cluster;
 	const uint64_t digest = (uint64_t)k->held_digest;
-	if (!k->own->said && atomic_exchange(&c->pool->view_doubt_told, digest) != digest)
+	if (!k->own->said && atomic_exchange(&c->pool->views.doubt_logged, digest) != digest)
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
@@ -615,11 +615,11 @@ static bool list_named(const struct kvc_client *c)
 static bool is_alone(const struct kvc_client *c)
 {
 	if (c->cluster.view.epoch == 0)
-		return c->nodes_up == 0 && !list_named(c);
-	for (unsigned i = 0; i < c->num_nodes && c->nodes_up == 0; i++)
+		return c->nodes.up == 0 && !list_named(c);
+	for (unsigned i = 0; i < c->num_nodes && c->nodes.up == 0; i++)
 		if (!c->node[i].retired && c->node[i].state == KC_NODE_CONNECTING)
 			return false;
-	return c->nodes_up == 0;
+	return c->nodes.up == 0;
 }
 
 /* Servers without a vote that may answer soon. At opening a server that failed once is not awaited; after a loss of
@@ -642,7 +642,7 @@ static void differ_log(struct kvc_client *c, const struct kc_choice *count, uint
 	unsigned differ = count->voters - KV_MIN(count->present, count->voters);
 	if (differ == 0 || k->view.epoch == 0) {
 		k->own->differ_ns = 0;
-		if (k->own->differ_said && atomic_exchange(&c->pool->views_differ, false))
+		if (k->own->differ_said && atomic_exchange(&c->pool->views.differ, false))
 			kv_event(kc_client_log(c), KV_LOG_INFO,
 				 KV_EVENT("views_agree", KV_NUMBER("client", c->index),
 					  KV_NUMBER("servers", count->voters)),
@@ -654,7 +654,7 @@ static void differ_log(struct kvc_client *c, const struct kc_choice *count, uint
 	if (k->own->differ_said || now_ns - k->own->differ_ns < DIFFER_NS)
 		return;
 	k->own->differ_said = true;
-	if (!atomic_exchange(&c->pool->views_differ, true))
+	if (!atomic_exchange(&c->pool->views.differ, true))
 		kv_event(kc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("views_differ", KV_NUMBER("client", c->index), KV_NUMBER("servers", count->voters),
 				  KV_NUMBER("differ", differ), KV_NUMBER("epoch", k->view.epoch)),
@@ -672,7 +672,7 @@ static void votes_look(struct kvc_client *c)
 	bool opening = now.now_ns < k->own->opening_ns;
 	if (c->closing || !k->votes.vote)
 		return;
-	k->own->reached &= c->nodes_up == 0; /* after a loss of all, the next answer is a first one */
+	k->own->reached &= c->nodes.up == 0; /* after a loss of all, the next answer is a first one */
 	now.pending = opening ? pending(c, now.now_ns) : 0;
 	now.alone = (!opening || (k->view.epoch == 0 && now.pending == 0)) && is_alone(c);
 	kc_votes_decide(&k->votes, &now, &choice);
@@ -694,7 +694,7 @@ static void cast(struct kc_node *n, uint64_t source, uint64_t epoch, kv_u128 dig
 {
 	struct kvc_client *c = n->client;
 	struct kc_cluster *k = &c->cluster;
-	if (!k->own->reached && c->nodes_up == 0)
+	if (!k->own->reached && c->nodes.up == 0)
 		k->own->opening_ns = loop_now(c->loop) + OPENING_NS;
 	k->own->reached = true;
 	kc_votes_cast(&k->votes, n->index, source, epoch, digest);
@@ -796,12 +796,13 @@ static void view_posted(void *arg)
 	bool newer;
 	pthread_mutex_lock(&p->lock);
 	k->posted = false;
-	choice.digest = kv_view_copy(&p->view, &v) == 0 ? p->view_digest : 0; /* no memory: wait for the servers */
+	choice.digest = kv_view_copy(&p->views.posted, &v) == 0 ? p->views.posted_digest
+								: 0; /* no memory: wait for the servers */
 	pthread_mutex_unlock(&p->lock);
 	choice.source = v.source;
 	choice.epoch = v.epoch;
 	newer = k->view.epoch == 0 || (v.source == k->view.source && v.epoch > k->view.epoch);
-	if (c->opened && !c->closing && c->nodes_up > 0 && newer && choice.digest && choice.digest != k->digest) {
+	if (c->opened && !c->closing && c->nodes.up > 0 && newer && choice.digest && choice.digest != k->digest) {
 		held_drop(k);
 		k->own->held = v;
 		k->held_digest = choice.digest;
@@ -821,7 +822,7 @@ static void naming_follow(struct kvc_client *c)
 		return;
 	c->cluster.own->naming_number = number;
 	pthread_mutex_lock(&c->pool->lock);
-	memcpy(name, c->pool->cluster, sizeof(name));
+	memcpy(name, c->pool->naming.cluster, sizeof(name));
 	pthread_mutex_unlock(&c->pool->lock);
 	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (c->node[i].attachment && c->node[i].cluster[0] && strcmp(c->node[i].cluster, name) != 0)

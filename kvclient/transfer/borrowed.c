@@ -266,7 +266,7 @@ uint64_t kc_get_guess(const struct kvc_client *c, uint64_t expected)
 	if (expected)
 		return expected;
 	/* Of a wrong guess for several ranges the first one would move for nothing. */
-	return c->last_len ? KV_MIN(c->last_len, KV_RANGE_MAX) : GUESS_DEFAULT;
+	return c->hints.last_len ? KV_MIN(c->hints.last_len, KV_RANGE_MAX) : GUESS_DEFAULT;
 }
 
 int kc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)

@@ -133,8 +133,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kc_attachment *
 	/* Without a length from the caller, the first piece is no larger than the last value, or large destinations
 	 * would fill the buffer. */
 	if (g->to.place == KC_GET_COPIED && g->state == KC_GET_ASKING && g->ask.length == 0)
-		max = KV_MIN(max,
-			     KV_MAX(g->c->last_len, (uint64_t)(g->sealed.by ? SEALED_GUESS_MIN : PIECE_GUESS_MIN)));
+		max = KV_MIN(max, KV_MAX(g->c->hints.last_len,
+					 (uint64_t)(g->sealed.by ? SEALED_GUESS_MIN : PIECE_GUESS_MIN)));
 	if (KV_UNLIKELY(g->sealed.by != NULL) && left > max)
 		max = KV_MAX(max / KC_SEAL_STORED, (uint64_t)1) * KC_SEAL_STORED;
 	if (g->to.place != KC_GET_DIRECT || slice == 0) {
@@ -334,7 +334,7 @@ static int first_take(struct kvc_get *g, const struct kc_req *r)
 	there = g->ask.offset < g->value.len ? g->value.len - g->ask.offset : 0;
 	g->value.total = g->ask.length ? KV_MIN(g->ask.length, there) : there;
 	get_advance(g, KC_GET_READING);
-	g->c->last_len = g->value.total;
+	g->c->hints.last_len = g->value.total;
 	if (KV_UNLIKELY(r->reply.get.hot) && g->route.kind != ROUTE_FIXED)
 		route_hot_reported(g->c, g->route.key, g->route.n);
 	if (KV_UNLIKELY(g->sealed.by != NULL))

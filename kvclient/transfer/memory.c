@@ -26,7 +26,7 @@
 #define REGION_AGAIN_NS 1000000ull
 
 struct kvc_mem {
-	struct kvc_mem *next; /* in pool->mems */
+	struct kvc_mem *next; /* in pool->registered.all */
 	uint8_t *base;
 	uint64_t len_bytes;
 	uint32_t id, slot;
@@ -57,28 +57,28 @@ struct mem_job {
 
 static struct kc_client_mem *own_find(const struct kvc_client *c, uint32_t id)
 {
-	for (unsigned i = 0; i < c->num_mems; i++)
-		if (c->mem[i]->id == id)
-			return c->mem[i];
+	for (unsigned i = 0; i < c->mems.count; i++)
+		if (c->mems.at[i]->id == id)
+			return c->mems.at[i];
 	return NULL;
 }
 
 static void own_insert(struct kvc_client *c, struct kc_client_mem *m)
 {
-	unsigned i = c->num_mems++;
-	for (; i > 0 && c->mem[i - 1]->base > m->base; i--)
-		c->mem[i] = c->mem[i - 1];
-	c->mem[i] = m;
+	unsigned i = c->mems.count++;
+	for (; i > 0 && c->mems.at[i - 1]->base > m->base; i--)
+		c->mems.at[i] = c->mems.at[i - 1];
+	c->mems.at[i] = m;
 }
 
 static void own_remove(struct kvc_client *c, struct kc_client_mem *m)
 {
 	unsigned i = 0;
 	KV_ASSERT(m->closing && m->users == 0); /* rule 6 */
-	while (c->mem[i] != m)
+	while (c->mems.at[i] != m)
 		i++;
-	c->num_mems--;
-	memmove(&c->mem[i], &c->mem[i + 1], (c->num_mems - i) * sizeof(c->mem[0]));
+	c->mems.count--;
+	memmove(&c->mems.at[i], &c->mems.at[i + 1], (c->mems.count - i) * sizeof(c->mems.at[0]));
 	free(m);
 }
 
@@ -301,7 +301,7 @@ static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 static uint32_t slot_free(const struct kvc_pool *pool)
 {
 	for (uint32_t slot = 1; slot <= KC_MEMS_MAX; slot++) {
-		const struct kvc_mem *m = pool->mems;
+		const struct kvc_mem *m = pool->registered.all;
 		while (m && m->slot != slot)
 			m = m->next;
 		if (!m)
@@ -314,7 +314,7 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 {
 	int rc = 0;
 	pthread_mutex_lock(&pool->lock);
-	for (const struct kvc_mem *m = pool->mems; m && rc == 0; m = m->next)
+	for (const struct kvc_mem *m = pool->registered.all; m && rc == 0; m = m->next)
 		if (mem->base < m->base + m->len_bytes && m->base < mem->base + mem->len_bytes)
 			rc = kv_fail(
 				err, -KV_EINVAL,
@@ -326,9 +326,9 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 		rc = kv_fail(err, -KV_ELIMIT, "a pool has at most %d registrations; register fewer, larger areas",
 			     (int)KC_MEMS_MAX);
 	if (rc == 0) {
-		mem->id = ++pool->next_region;
-		mem->next = pool->mems;
-		pool->mems = mem;
+		mem->id = ++pool->registered.last_id;
+		mem->next = pool->registered.all;
+		pool->registered.all = mem;
 	}
 	pthread_mutex_unlock(&pool->lock);
 	return rc;
@@ -337,7 +337,7 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
 {
 	pthread_mutex_lock(&pool->lock);
-	for (struct kvc_mem **at = &pool->mems; *at; at = &(*at)->next) {
+	for (struct kvc_mem **at = &pool->registered.all; *at; at = &(*at)->next) {
 		if (*at == mem) {
 			*at = mem->next;
 			break;
@@ -471,7 +471,7 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 {
 	const struct kvc_mem *m;
 	pthread_mutex_lock(&pool->lock);
-	for (m = pool->mems; m && m != mem; m = m->next)
+	for (m = pool->registered.all; m && m != mem; m = m->next)
 		;
 	pthread_mutex_unlock(&pool->lock);
 	return m != NULL;
@@ -513,25 +513,25 @@ int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem)
 
 void kc_mems_free(struct kvc_pool *pool)
 {
-	while (pool->mems) {
-		struct kvc_mem *m = pool->mems;
-		pool->mems = m->next;
+	while (pool->registered.all) {
+		struct kvc_mem *m = pool->registered.all;
+		pool->registered.all = m->next;
 		free(m);
 	}
 }
 
 static struct kc_client_mem *mem_with(struct kvc_client *c, const void *at)
 {
-	unsigned low = 0, high = c->num_mems;
+	unsigned low = 0, high = c->mems.count;
 	while (low < high) {
 		unsigned mid = (low + high) / 2;
-		if (c->mem[mid]->base <= (const uint8_t *)at)
+		if (c->mems.at[mid]->base <= (const uint8_t *)at)
 			low = mid + 1;
 		else
 			high = mid;
 	}
 	if (low > 0) {
-		struct kc_client_mem *m = c->mem[low - 1];
+		struct kc_client_mem *m = c->mems.at[low - 1];
 		if (m->ready && !m->closing && (uint64_t)((const uint8_t *)at - m->base) < m->len_bytes)
 			return m;
 	}

@@ -61,10 +61,10 @@ static struct attachment_call *attachment_of_aside_call(struct call *call)
 static void answered_aside(struct call *call)
 {
 	struct attachment *a = attachment_of_aside_call(call)->attachment;
-	if (--a->aside_pending > 0)
+	if (--a->aside.pending > 0)
 		return;
-	if (a->aside_asker)
-		co_wake(a->aside_asker);
+	if (a->aside.asker)
+		co_wake(a->aside.asker);
 	if (a->ending)
 		co_wake(a->asker);
 }
@@ -88,16 +88,16 @@ static void run_stop(struct call *call)
 void attachment_stop_await(struct attachment *a)
 {
 	struct loop *loop = a->server->control;
-	a->aside_asker = co_self();
-	a->aside_pending = a->server->opt.shards;
+	a->aside.asker = co_self();
+	a->aside.pending = a->server->opt.shards;
 	for (unsigned i = 0; i < a->server->opt.shards; i++) {
 		struct call *call = aside(a, i, run_stop);
 		while (call_make(call, loop) != 0)
 			co_sleep_await(loop_now(loop) + CALL_AGAIN_NS);
 	}
-	while (a->aside_pending)
+	while (a->aside.pending)
 		co_park_await(KV_NEVER);
-	a->aside_asker = NULL;
+	a->aside.asker = NULL;
 }
 
 /* run_close took the shard's part out of the call: find it by its number, if it still exists. */
@@ -112,10 +112,10 @@ static void run_hurry(struct call *call)
 
 void attachment_hurry(struct attachment *a)
 {
-	if (!a->ending || a->aside_pending)
+	if (!a->ending || a->aside.pending)
 		return;
 	for (unsigned i = 0; i < a->server->opt.shards; i++)
-		a->aside_pending += call_make(aside(a, i, run_hurry), a->server->control) == 0;
+		a->aside.pending += call_make(aside(a, i, run_hurry), a->server->control) == 0;
 }
 
 /* ---- slots ---- */
@@ -216,7 +216,7 @@ static int attachment_make(struct attachment *a, struct boot_conn *boot, const s
 			   struct kv_error *err)
 {
 	int rc = grant_find(a->server, boot_peer_names(boot), h->space, h->generation, &a->own);
-	kv_list_init(&a->regions);
+	kv_list_init(&a->regions.all);
 	kv_list_init(&a->watchers);
 	kv_list_init(&a->offer.node);
 	a->mark = h->mark;
@@ -323,7 +323,7 @@ int attachment_open_await(struct attachment *a, struct kv_error *err)
 
 struct region *attachment_region_find(const struct attachment *a, uint32_t id)
 {
-	KV_LIST_EACH (n, &a->regions) {
+	KV_LIST_EACH (n, &a->regions.all) {
 		struct region *r = KV_LIST_ENTRY(n, struct region, node);
 		if (r->id == id)
 			return r;
@@ -333,16 +333,16 @@ struct region *attachment_region_find(const struct attachment *a, uint32_t id)
 
 void attachment_region_add(struct attachment *a, struct region *r)
 {
-	kv_list_add_tail(&a->regions, &r->node);
-	a->region_count++;
-	a->region_keys += r->keys;
+	kv_list_add_tail(&a->regions.all, &r->node);
+	a->regions.count++;
+	a->regions.keys += r->keys;
 }
 
 void attachment_region_forget(struct attachment *a, struct region *r)
 {
 	kv_list_del(&r->node);
-	a->region_count--;
-	a->region_keys -= r->keys;
+	a->regions.count--;
+	a->regions.keys -= r->keys;
 	free(r);
 }
 
@@ -383,10 +383,10 @@ void attachment_end_await(struct attachment *a)
 {
 	a->ending = true;
 	attachment_all_await(a, run_close, NULL);
-	while (a->aside_pending)
+	while (a->aside.pending)
 		co_park_await(KV_NEVER);
-	while (!kv_list_empty(&a->regions))
-		attachment_region_forget(a, KV_LIST_ENTRY(a->regions.next, struct region, node));
+	while (!kv_list_empty(&a->regions.all))
+		attachment_region_forget(a, KV_LIST_ENTRY(a->regions.all.next, struct region, node));
 	a->server->clients.slot[a->slot].attachment = NULL;
 	a->server->clients.slots_taken--;
 	places_give(&a->server->places, a->places, PLACE_ATTACHMENT);

@@ -43,6 +43,18 @@ static inline struct attachment_call *attachment_call_of(struct call *call)
 	return KV_CONTAINER(call, struct attachment_call, call);
 }
 
+struct attachment_regions {
+	struct kv_list all; /* struct region */
+	unsigned count;
+	uint32_t keys;
+};
+
+/* Calls aside: beside those that the asker waits for. */
+struct attachment_aside {
+	struct co *asker; /* waits for them; NULL: none */
+	unsigned pending;
+};
+
 struct attachment {
 	struct kvs_server *server;
 	struct conn *conn; /* outlives its attachments */
@@ -58,9 +70,7 @@ struct attachment {
 	unsigned rails;
 	bool moved;                           /* the client had other addresses before */
 	struct te_address addr[KV_RAILS_MAX]; /* the client's */
-	struct kv_list regions;
-	unsigned region_count;
-	uint32_t region_keys;
+	struct attachment_regions regions;
 	struct region *region;
 	uint32_t region_id;
 	uint32_t session_number;
@@ -70,8 +80,7 @@ struct attachment {
 	struct grant own; /* of its own session */
 	struct co *asker; /* waits for the pending calls: the connection's reader, or the ending coroutine */
 	unsigned pending;
-	struct co *aside_asker; /* waits for the calls aside; NULL: none */
-	unsigned aside_pending;
+	struct attachment_aside aside;
 	struct kv_list watchers;       /* struct attachment_watch */
 	struct attachment_call *call;  /* one per shard */
 	struct te_address *shard_addr; /* target of their `addr` */

@@ -79,7 +79,7 @@ static int on_region_await(struct conn *c, const struct wire_region *w)
 	int rc = -KV_EEXIST;
 	if (!attachment_region_find(a, id))
 		rc = region_create(w, a->rails, &r);
-	if (rc == 0 && (a->region_count == REGIONS_MAX || a->region_keys + r->keys > REGION_KEYS_MAX)) {
+	if (rc == 0 && (a->regions.count == REGIONS_MAX || a->regions.keys + r->keys > REGION_KEYS_MAX)) {
 		free(r);
 		rc = -KV_ELIMIT;
 	}

@@ -9,13 +9,13 @@
 
 void report_reset(struct shard *s)
 {
-	if (s->calls.reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
+	if (s->calls.reset_due && (!s->opt.reports.reset || s->opt.reports.reset(s->opt.reports.arg, s) == 0))
 		s->calls.reset_due = false;
 }
 
 void report_lost(struct shard *s)
 {
-	s->calls.lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
+	s->calls.lost_due = s->opt.reports.lost && s->opt.reports.lost(s->opt.reports.arg, s) != 0;
 }
 
 void report_drained(struct shard *s)

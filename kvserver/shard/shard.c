@@ -76,7 +76,7 @@ static bool pins_due(const struct shard *s)
 
 static int shard_poll(struct loop_poller *p)
 {
-	struct shard *s = KV_CONTAINER(p, struct shard, poller);
+	struct shard *s = KV_CONTAINER(p, struct shard, turns.poller);
 	int done = s->opt.ops->turn(s);
 	if (KV_UNLIKELY(s->opt.doubt &&
 			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt.number))
@@ -107,7 +107,7 @@ static int shard_poll(struct loop_poller *p)
 
 static bool shard_active(struct loop_poller *p)
 {
-	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
+	const struct shard *s = KV_CONTAINER(p, const struct shard, turns.poller);
 	return !kv_list_empty(&s->replies.dirty) || !kv_list_empty(&s->calls.undelivered) || pins_due(s) ||
 	       s->store.cleared_on || s->store.tenancy.trims || s->kept.recovering || s->locals.active ||
 	       s->opt.ops->active(s);
@@ -130,7 +130,7 @@ static void values_log(struct shard *s)
 
 static void shard_tick(struct loop_timer *t)
 {
-	struct shard *s = KV_CONTAINER(t, struct shard, tick);
+	struct shard *s = KV_CONTAINER(t, struct shard, turns.tick);
 	uint64_t now_ns = loop_turn_now(s->loop);
 	loop_timer_arm(s->loop, t, now_ns + SHARD_TICK_NS);
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
@@ -150,8 +150,8 @@ static void shard_tick(struct loop_timer *t)
 	values_log(s);
 	if (s->calls.lost_due)
 		report_lost(s);
-	if (s->te && now_ns >= s->look_ns) { /* its loop still turns after closing */
-		s->look_ns = now_ns + SHARD_LOOK_NS;
+	if (s->te && now_ns >= s->turns.look_ns) { /* its loop still turns after closing */
+		s->turns.look_ns = now_ns + SHARD_LOOK_NS;
 		te_addresses_check(s->te);
 	}
 	shard_publish(s);
@@ -371,13 +371,13 @@ int shard_start(struct shard *s)
 		s->place.thread = kv_numa_bind_thread("", s->place.node, NULL);
 	if (rc)
 		goto out_first;
-	s->poller = (struct loop_poller){.poll = shard_poll, .wait_fd = -1, .active = shard_active};
-	rc = loop_poller_add(loop, &s->poller);
+	s->turns.poller = (struct loop_poller){.poll = shard_poll, .wait_fd = -1, .active = shard_active};
+	rc = loop_poller_add(loop, &s->turns.poller);
 	if (rc)
 		goto out_engine;
-	s->tick.fire = shard_tick;
-	loop_timer_arm(loop, &s->tick, loop_now(loop) + SHARD_TICK_NS);
-	s->attached = true;
+	s->turns.tick.fire = shard_tick;
+	loop_timer_arm(loop, &s->turns.tick, loop_now(loop) + SHARD_TICK_NS);
+	s->turns.attached = true;
 	shard_publish(s);
 	return 0;
 
@@ -412,7 +412,7 @@ void shard_close(struct shard *s)
 		for (unsigned k = 0; s->attachments.slot[i] && k < s->attachments.slot[i]->links; k++)
 			reply_drop(&s->attachments.slot[i]->link[k]);
 	shard_locals_quit(s);
-	if (s->attached)
+	if (s->turns.attached)
 		te_detach(te);
 	s->te = NULL;            /* callbacks of te_close start nothing and close no peers */
 	s->store.poison = false; /* local clients read what they leased for as long as they like */
@@ -426,9 +426,9 @@ void shard_destroy(struct shard **shard)
 	struct shard *s = *shard;
 	if (!s)
 		return;
-	if (s->attached) {
-		loop_timer_cancel(s->loop, &s->tick);
-		loop_poller_del(s->loop, &s->poller);
+	if (s->turns.attached) {
+		loop_timer_cancel(s->loop, &s->turns.tick);
+		loop_poller_del(s->loop, &s->turns.poller);
 		loop_poller_del(s->loop, &s->doubt.first);
 	}
 	shard_close(s); /* a start that failed half-way has not closed it */

@@ -92,6 +92,14 @@ struct shard_ops {
 	void (*destroy)(struct shard *s);
 };
 
+/* reset -- the engine lost its peers: attachments must be renewed. lost -- *shard_attachment_args.anew was set for an
+ * attachment: inform its client. On the shard's loop. Not 0: not possible now; the shard retries. May be NULL. */
+struct shard_reports {
+	int (*reset)(void *arg, struct shard *s);
+	int (*lost)(void *arg, struct shard *s);
+	void *arg;
+};
+
 struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */
 	struct loop *loop;      /* its future loop */
@@ -113,12 +121,7 @@ struct shard_options {
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
-	/* reset -- the engine lost its peers: attachments must be renewed. On the shard's loop. Not 0: not possible
-	 * now; the shard retries. May be NULL. */
-	int (*reset)(void *arg, struct shard *s);
-	/* lost -- *shard_attachment_args.anew was set for an attachment: inform its client. As for reset. */
-	int (*lost)(void *arg, struct shard *s);
-	void *arg;
+	struct shard_reports reports;
 	struct journal *journal;
 	struct doubt_orders *doubt;
 	struct tenant_orders *tenants;       /* likewise */
@@ -181,6 +184,14 @@ struct counts {
 	bool values_logged;
 };
 
+/* Its place in the loop (shard.c). */
+struct shard_turns {
+	struct loop_poller poller;
+	struct loop_timer tick;
+	bool attached;
+	uint64_t look_ns; /* next check of the addresses (SHARD_LOOK_NS) */
+};
+
 struct shard {
 	struct shard_options opt;
 	struct loop *loop;
@@ -208,13 +219,11 @@ struct shard {
 	struct tenants *tenants; /* the table; NULL: none */
 	uint64_t tenants_number;
 	struct counts counts;
-	bool attached, draining;
+	bool draining;
 	uint64_t born_ns;
-	uint64_t look_ns; /* next check of the addresses (SHARD_LOOK_NS) */
 	uint64_t fenced_ns;
 	uint32_t mark : 32 - SPACE_BITS; /* of blocks counted in one walk */
-	struct loop_poller poller;
-	struct loop_timer tick;
+	struct shard_turns turns;
 };
 
 /* shard_create -- memory, engine, store. Thread: any one; from shard_start on the loop's only. Errors: -KV_ENOMEM, and

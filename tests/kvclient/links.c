@@ -32,7 +32,7 @@ static void client_up(void)
 	c->num_nodes = 1;
 	links.pool.room = 1;
 	links.pool.server = &links.server;
-	links.pool.down = &links.down;
+	links.pool.loads.down = &links.down;
 	snprintf(links.server.entry.text, sizeof(links.server.entry.text), "server-a");
 	c->pool = &links.pool;
 	c->node = &links.node;
@@ -42,7 +42,7 @@ static void client_up(void)
 	kc_waits_init(c);
 	assert_int_equal(loop_create(&options, &c->loop, NULL), 0);
 	assert_int_equal(kc_reqs_init(&c->reqs, KC_REQS), 0);
-	c->nodes_own = &links.own;
+	c->nodes.own = &links.own;
 	links.node.client = c;
 	kc_node_renew(&links.node);
 	links.own.pulse.beat_ns = 100 * MS;
@@ -62,7 +62,7 @@ static void link_up(unsigned shard, unsigned index)
 	kv_list_init(&l->parked);
 	kv_list_init(&l->cancels);
 	kv_list_init(&l->sent);
-	kv_list_init(&l->release_node);
+	kv_list_init(&l->releases.node);
 	kv_list_init(&l->turns);
 	assert_int_equal(kc_map_init(&l->map, LINK_CREDITS), 0);
 }

@@ -63,9 +63,9 @@ static void pings_end(void)
 		struct kc_link *l = &links.link[i];
 		if (links_ping(l))
 			links_answer(l, -KV_ECLOSED);
-		if (l->probe)
-			kc_req_release(&links.client, l->probe);
-		l->probe = NULL;
+		if (l->probe.req)
+			kc_req_release(&links.client, l->probe.req);
+		l->probe.req = NULL;
 	}
 	assert_int_equal(links.client.reqs.used, 0);
 }
@@ -215,9 +215,9 @@ static void an_answer_ends_the_question(void **state)
 	out_since(&links.link[0], SILENCE);
 	assert_int_equal(check(0), 0);
 	links_answer(&links.link[0], 0);
-	assert_non_null(links.link[0].probe);
+	assert_non_null(links.link[0].probe.req);
 	assert_int_equal(check(0), 0);
-	assert_null(links.link[0].probe);
+	assert_null(links.link[0].probe.req);
 	assert_true(links.link[0].up);
 	kv_list_del(&request.node);
 	pings_end();

@@ -48,7 +48,7 @@ static void link_up(void)
 	kv_list_init(&w.link->parked);
 	kv_list_init(&w.link->cancels);
 	kv_list_init(&w.link->sent);
-	kv_list_init(&w.link->release_node);
+	kv_list_init(&w.link->releases.node);
 	kv_list_init(&w.link->turns);
 	assert_int_equal(kc_map_init(&w.link->map, 100), 0);
 }

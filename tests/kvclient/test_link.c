@@ -142,7 +142,7 @@ static void leases_to_be_given_back_are_work(void **state)
 {
 	(void)state;
 	links_up(1, 1);
-	links.link[0].release_due = true;
+	links.link[0].releases.due = true;
 	links.link[0].credits = 0; /* they need none */
 	assert_true(kc_link_has_work(&links.link[0]));
 }

@@ -304,9 +304,9 @@ static void nodes_that_were_never_used_have_no_pages(void **state)
 	links.pool.room = NODES;
 	links.client.pool = &links.pool;
 	assert_int_equal(kc_nodes_make(&links.client), 0);
-	assert_ptr_equal(links.client.node[NODES - 1].own, &links.client.nodes_own[NODES - 1]);
-	from = ((uintptr_t)links.client.nodes_own + page - 1) & ~(page - 1);
-	to = (uintptr_t)&links.client.nodes_own[NODES] & ~(page - 1);
+	assert_ptr_equal(links.client.node[NODES - 1].own, &links.client.nodes.own[NODES - 1]);
+	from = ((uintptr_t)links.client.nodes.own + page - 1) & ~(page - 1);
+	to = (uintptr_t)&links.client.nodes.own[NODES] & ~(page - 1);
 	assert_int_equal(mincore((void *)from, to - from, there), 0);
 	for (size_t i = 0; i < (to - from) / page; i++)
 		assert_int_equal(there[i] & 1, 0);

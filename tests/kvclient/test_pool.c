@@ -391,10 +391,10 @@ static void clients_of_one_loop_share_its_coroutines(void **state)
 	struct kvc_pool *p;
 	(void)state;
 	need_server();
-	assert_int_equal(kc_pool_client(shared, 0)->parts_max, KC_PARTS_MAX);
+	assert_int_equal(kc_pool_client(shared, 0)->batches.parts_max, KC_PARTS_MAX);
 	p = test_pool(one, 1, 5); /* on two loops */
 	for (unsigned i = 0; i < 5; i++)
-		assert_int_equal(kc_pool_client(p, i)->parts_max, KC_PARTS_MAX / 3);
+		assert_int_equal(kc_pool_client(p, i)->batches.parts_max, KC_PARTS_MAX / 3);
 	kvc_pool_close(&p);
 }
 

@@ -956,11 +956,11 @@ static void a_call_goes_to_the_client_with_the_least_to_do(void **state)
 	}
 	loads_are(q, 3, 1, 3);
 	/* A client that misses a server is the last choice: its calls end soon, and it would get all. */
-	p->down[1] = 1;
+	p->loads.down[1] = 1;
 	assert_true((id[12] = kvc_submit_get(q, &item[15], 1, &later, 12)) > 0);
 	assert_int_equal(kvc_cancel(q, (uint64_t)id[12]), 0);
 	assert_int_equal(load_of(q, 1), 1);
-	p->down[1] = 0;
+	p->loads.down[1] = 0;
 	assert_int_equal(reap_one(q).tag, 12);
 	assert_true(kvc_submit_get(q, &item[9], 1, &later, 9) > 0);
 	assert_true(kvc_submit_get(q, &item[10], 1, &later, 10) > 0);

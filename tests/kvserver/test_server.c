@@ -198,7 +198,7 @@ static void lost_sessions_are_looked_for_together(void **state)
 		assert_int_equal(loop_post(control.server->control, control_hold, NULL), 0);
 		sem_wait(&control.reached);
 		for (unsigned i = 0; i < LOST; i++)
-			refused += shard->opt.lost(shard->opt.arg, shard) != 0;
+			refused += shard->opt.reports.lost(shard->opt.reports.arg, shard) != 0;
 		refused += loop_post(control.server->control, control_look, NULL) != 0;
 		sem_post(&control.go);
 		assert_int_equal(refused, 0);

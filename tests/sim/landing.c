@@ -30,9 +30,9 @@ static struct kvc_client *client_of(struct world *w, uint64_t fab)
 /* Where the region of a destination begins, or NULL. */
 static const uint8_t *region_base(const struct kvc_client *c, uint32_t id)
 {
-	for (unsigned i = 0; i < c->num_mems; i++)
-		if (c->mem[i]->id == id)
-			return c->mem[i]->base;
+	for (unsigned i = 0; i < c->mems.count; i++)
+		if (c->mems.at[i]->id == id)
+			return c->mems.at[i]->base;
 	return id == KC_REGION_BUFFER ? c->area.base : NULL;
 }
 

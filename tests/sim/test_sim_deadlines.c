@@ -820,7 +820,7 @@ static void registering_shares_its_time_among_all_servers(void **state)
 	for (unsigned c = 0; c < 4; c++) {
 		const struct kvc_client *client = world.pool[0].pool->client[c];
 		assert_int_equal(client->node[3].state, KC_NODE_UP);
-		assert_int_equal(client->node[3].own->regions.acked[client->mem[0]->slot], client->mem[0]->id);
+		assert_int_equal(client->node[3].own->regions.acked[client->mems.at[0]->slot], client->mems.at[0]->id);
 	}
 	for (unsigned s = 0; s < 3; s++)
 		world_server_freeze(&world, s, false);
@@ -829,7 +829,8 @@ static void registering_shares_its_time_among_all_servers(void **state)
 		const struct kvc_client *client = world.pool[0].pool->client[c];
 		for (unsigned s = 0; s < 4; s++) {
 			assert_int_equal(client->node[s].state, KC_NODE_UP);
-			assert_int_equal(client->node[s].own->regions.acked[client->mem[0]->slot], client->mem[0]->id);
+			assert_int_equal(client->node[s].own->regions.acked[client->mems.at[0]->slot],
+					 client->mems.at[0]->id);
 		}
 	}
 	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
@@ -860,7 +861,7 @@ static void a_registration_that_failed_is_undone_by_one_deadline(void **state)
 	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE + MS);
 	assert_null(mem);
 	for (unsigned c = 0; c < 4; c++)
-		assert_int_equal(world.pool[0].pool->client[c]->num_mems, 0);
+		assert_int_equal(world.pool[0].pool->client[c]->mems.count, 0);
 	sim_loop_freeze(world.pool[0].loop[3], false);
 	for (unsigned s = 0; s < 4; s++)
 		world_server_freeze(&world, s, false);
@@ -888,7 +889,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 	(void)state;
 	world_open(&world, &wo);
 	p = world.pool[0].pool;
-	p->client[3]->node[2].own->regions.refused[1] = (struct kc_refused){p->next_region + 1, WIRE_FULL};
+	p->client[3]->node[2].own->regions.refused[1] = (struct kc_refused){p->registered.last_id + 1, WIRE_FULL};
 	world_server_freeze(&world, 0, true);
 	world_server_freeze(&world, 1, true);
 	begun = world_now(&world);
@@ -897,7 +898,7 @@ static void a_registration_that_is_refused_is_undone_everywhere(void **state)
 	assert_in_range(took_since(begun), 0, TIMEOUT + 2 * GRACE + MS);
 	assert_null(mem);
 	for (unsigned c = 0; c < 4; c++) {
-		assert_int_equal(p->client[c]->num_mems, 0);
+		assert_int_equal(p->client[c]->mems.count, 0);
 		for (unsigned s = 2; s < 4; s++) {
 			if (c == 3 && s == 2) /* it took the memory, but for our pretence: it is connected anew */
 				continue;

@@ -326,13 +326,13 @@ static void an_item_that_fails_leaves_the_others_their_time(void **state)
 /* As kvc_register does it, in the middle of a call. */
 static void memory_add(struct kvc_client *c, void *arg)
 {
-	c->mem[c->num_mems++] = arg;
+	c->mems.at[c->mems.count++] = arg;
 }
 
 static void memory_remove(struct kvc_client *c, void *arg)
 {
 	(void)arg;
-	c->num_mems--;
+	c->mems.count--;
 }
 
 /* What a request was begun with is what its bytes are taken from. */
@@ -694,9 +694,9 @@ static void many_batch(struct kvc_client *c, void *arg)
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND};
 	struct kvc_item its[MANY + 2];
 	uint8_t *twice = malloc((size_t)2 * LONG);
-	uint32_t parts = c->parts;
+	uint32_t parts = c->batches.parts;
 	if (arg)
-		c->parts = c->parts_max;
+		c->batches.parts = c->batches.parts_max;
 	for (unsigned i = 0; i < MANY; i++)
 		its[i] = (struct kvc_item){.key = many.key[i], .data = many.memory + i * LONG, .len = LONG};
 	its[MANY] = (struct kvc_item){.key = many.key[3], .data = twice, .len = LONG};
@@ -704,10 +704,10 @@ static void many_batch(struct kvc_client *c, void *arg)
 	many.rc = kvc_get_batch_await(c, its, MANY + 2, &call);
 	for (unsigned i = 0; i < MANY + 2; i++)
 		many.result[i] = its[i].result;
-	if (c->parts != (arg ? c->parts_max : parts))
-		world_wrong(&world, "%u parts are left", c->parts);
+	if (c->batches.parts != (arg ? c->batches.parts_max : parts))
+		world_wrong(&world, "%u parts are left", c->batches.parts);
 	if (arg)
-		c->parts = parts;
+		c->batches.parts = parts;
 	if (its[MANY].result == LONG && (twice[0] != 4 || twice[LONG - 1] != 4))
 		world_wrong(&world, "the second item of a key has other bytes");
 	free(twice);
@@ -752,7 +752,7 @@ static void a_batch_returns_after_all_its_parts(void **state)
 	world_worker(&world, 0, 0, many_batch, NULL);
 	world_sleep(&world, SECOND);
 	begun = world_now(&world);
-	assert_int_equal(kc_pool_client(world.pool[0].pool, 0)->parts, MANY - 2);
+	assert_int_equal(kc_pool_client(world.pool[0].pool, 0)->batches.parts, MANY - 2);
 	kc_pool_stop(world.pool[0].pool);
 	world_join(&world, SECOND);
 	assert_in_range(world_now(&world) - begun, 0, WORLD_GRACE + MS);
@@ -856,7 +856,7 @@ static void a_client_that_was_stopped_keeps_its_session(void **state)
 static bool probed(const struct kc_node *n)
 {
 	for (uint32_t i = 0; n->attachment && i < n->attachment->num_links; i++)
-		if (n->attachment->link[i].probe)
+		if (n->attachment->link[i].probe.req)
 			return true;
 	return false;
 }

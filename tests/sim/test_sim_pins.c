@@ -537,7 +537,8 @@ static void one_call(struct kvc_client *c, uint32_t i)
 		known[i] = pick < 4 ? HELD : FREE;
 	else if (rc != -KV_ENOTFOUND || pick >= 4)
 		known[i] = UNKNOWN;
-	if (pick == 7 && c->avoided.count > 0) /* a server that is down has its value, and its pin, until it is back */
+	if (pick == 7 &&
+	    c->nodes.avoided.count > 0) /* a server that is down has its value, and its pin, until it is back */
 		known[i] = UNKNOWN;
 	members.calls++;
 }

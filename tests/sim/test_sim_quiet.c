@@ -318,7 +318,7 @@ static bool links_pinged(void *arg)
 {
 	const struct kc_attachment *s = node()->attachment;
 	(void)arg;
-	return node()->state != KC_NODE_UP && s && s->link[0].probe && s->link[0].probe->state != KC_REQ_DONE;
+	return node()->state != KC_NODE_UP && s && s->link[0].probe.req && s->link[0].probe.req->state != KC_REQ_DONE;
 }
 
 /* The heartbeat that the client reads while it waits for its links is the last for a long time. */
