@@ -8,8 +8,11 @@
 
 #include <errno.h>
 
-void drive_begin(struct tier_drive *d, struct tier_io *io, uint64_t offset, uint8_t *buf, uint32_t len, bool write)
+void drive_begin(struct tier_drive *d, struct tier_io *io, void (*done)(struct tier_io *io, int64_t result),
+		 uint64_t offset, uint8_t *buf, uint32_t len, bool write)
 {
+	io->done = done;
+	io->arg = d;
 	io->offset = offset;
 	io->buf = buf;
 	io->len = len;

@@ -147,9 +147,7 @@ static void slot_read(struct tier_drive *d, struct tier_slot *s)
 {
 	const struct tier_get *g = s->get;
 	s->state = SLOT_FLYING;
-	s->io.done = slot_done;
-	s->io.arg = d;
-	drive_begin(d, &s->io, tier_place(d, g->segment, g->page) + (uint64_t)s->piece * TIER_READ + s->got,
+	drive_begin(d, &s->io, slot_done, tier_place(d, g->segment, g->page) + (uint64_t)s->piece * TIER_READ + s->got,
 		    s->mem + s->got, piece_bytes(g, s->piece) - s->got, false);
 }
 

@@ -174,10 +174,8 @@ static void head_write(struct tier_drive *d, uint32_t n, uint64_t sequence, cons
 	uint32_t pages = d->fifo.opt.segment_pages;
 	d->h.segment = n;
 	tier_head_put(d->h.mem, pages, d->super.id[0], sequence, dead);
-	d->h.io.done = head_done;
-	d->h.io.arg = d;
 	d->h.io.durable = true;
-	drive_begin(d, &d->h.io, tier_place(d, n, 0), d->h.mem, tier_head_pages(pages) * TIER_PAGE, true);
+	drive_begin(d, &d->h.io, head_done, tier_place(d, n, 0), d->h.mem, tier_head_pages(pages) * TIER_PAGE, true);
 }
 
 void heads_pump(struct tier_drive *d)

@@ -29,10 +29,8 @@ static void piece_read(struct tier_drive *d, const struct tier_item *i)
 {
 	uint32_t left = (tier_pages(i->len) - d->k.page) * TIER_PAGE;
 	d->k.flying = true;
-	d->k.io.done = piece_done;
-	d->k.io.arg = d;
-	drive_begin(d, &d->k.io, tier_place(d, i->segment - d->fifo.opt.base, i->page + d->k.page), d->k.mem,
-		    KV_MIN(left, (uint32_t)TIER_READ), false);
+	drive_begin(d, &d->k.io, piece_done, tier_place(d, i->segment - d->fifo.opt.base, i->page + d->k.page),
+		    d->k.mem, KV_MIN(left, (uint32_t)TIER_READ), false);
 }
 
 /* False: not now, or it is over. */

@@ -105,9 +105,7 @@ static void read_go(struct tier_drive *d)
 {
 	uint32_t left = d->log.pages * TIER_PAGE - d->log.got;
 	d->log.flying = true;
-	d->log.io.done = read_done;
-	d->log.io.arg = d;
-	drive_begin(d, &d->log.io, TIER_FRONT_BYTES + d->log.got, d->log.all + d->log.got,
+	drive_begin(d, &d->log.io, read_done, TIER_FRONT_BYTES + d->log.got, d->log.all + d->log.got,
 		    KV_MIN(left, (uint32_t)TIER_BUFFER), false);
 }
 
@@ -219,10 +217,8 @@ void log_pump(struct tier_drive *d)
 	d->log.flying_taken = at;
 	d->log.flying_mark = d->log.mark;
 	d->log.mark = at < t->put ? d->log.mark : 0;
-	d->log.io.done = write_done;
-	d->log.io.arg = d;
 	d->log.io.durable = true;
-	drive_begin(d, &d->log.io, TIER_FRONT_BYTES + page * TIER_PAGE, d->log.mem, TIER_PAGE, true);
+	drive_begin(d, &d->log.io, write_done, TIER_FRONT_BYTES + page * TIER_PAGE, d->log.mem, TIER_PAGE, true);
 }
 
 void log_note(struct tier *t)

@@ -155,10 +155,10 @@ struct tier_drive {
 	struct tier_service_writer service;
 	uint8_t *mem; /* of slots, buffers, head, table and keeper */
 	struct tier_slot slot[TIER_READS];
-	struct kv_list slots_free, slots_read; /* slots_read: of gets, to be taken in a turn */
-	struct kv_list gets;                   /* that have pieces to ask for */
-	uint64_t pieces;                       /* not read yet, of all gets */
-	uint64_t piece_ns;                     /* mean time of a piece */
+	struct kv_list slots_free;
+	struct kv_list gets; /* that have pieces to ask for */
+	uint64_t pieces;     /* not read yet, of all gets */
+	uint64_t piece_ns;   /* mean time of a piece */
 	struct {
 		struct tier_io io;
 		uint32_t next, running;
@@ -217,6 +217,20 @@ struct tier_hooks {
 	void (*logged)(struct tier *t);     /* a log of deletions is read */
 };
 
+/* Which values go to the drives (source.c). */
+struct tier_source {
+	struct block *block; /* being copied, with a reference */
+	uint64_t copied;
+	struct tier_drive *to; /* the drive that gets it */
+	struct tier_hint put[PUTS_MAX], ahead[AHEAD_MAX], flush;
+	unsigned put_first, put_count, ahead_first, ahead_count;
+	uint64_t looked_time; /* of the policy, at the last look ahead */
+	unsigned look_again;  /* after this time, likewise */
+	unsigned turn;        /* the drive that gets the next value */
+	bool flushing, flushed;
+	struct ranking ranking;
+};
+
 struct tier {
 	struct tier_options opt;
 	uint64_t value_part; /* bytes of the devices for each place in the index */
@@ -256,18 +270,8 @@ struct tier {
 	uint64_t swept_clears;           /* spaces.clears, when the last walk over all records began */
 	uint32_t sweep;                  /* records it has still to look at */
 	uint32_t doubt_s;                /* since when a doubt waits, or waited when a server ended; 0: none */
-	/* source.c */
-	struct block *block; /* being copied, with a reference */
-	uint64_t copied;
-	struct tier_drive *to; /* the drive that gets it */
-	struct tier_hint put[PUTS_MAX], ahead[AHEAD_MAX], flush;
-	unsigned put_first, put_count, ahead_first, ahead_count;
-	uint64_t looked_time; /* of the policy, at the last look ahead */
-	unsigned look_again;  /* after this time, likewise */
-	unsigned turn;        /* the drive that gets the next value */
-	bool more;            /* the last turn left work */
-	bool flushing, flushed;
-	struct ranking ranking;
+	struct tier_source source;
+	bool more; /* the last turn left work */
 };
 
 /* The time, read at a completion or in a turn: it never goes back. */
@@ -318,9 +322,11 @@ static inline uint64_t tier_place(const struct tier_drive *d, uint32_t segment, 
 	return TIER_PAGE * (tier_first_page(d->dev->bytes) + (uint64_t)segment * d->fifo.opt.segment_pages + page);
 }
 
-/* drive_begin -- submit a transfer; its done() calls drive_ended first. drive_ended -- count it. Returns its bytes, or
- * a negative code; the drive may be down then. drive_down -- stop using it; *why is for the log. */
-void drive_begin(struct tier_drive *d, struct tier_io *io, uint64_t offset, uint8_t *buf, uint32_t len, bool write);
+/* drive_begin -- submit a transfer; its done() calls drive_ended first; io->arg is the drive. drive_ended -- count it.
+ * Returns its bytes, or a negative code; the drive may be down then. drive_down -- stop using it; *why is for the log.
+ */
+void drive_begin(struct tier_drive *d, struct tier_io *io, void (*done)(struct tier_io *io, int64_t result),
+		 uint64_t offset, uint8_t *buf, uint32_t len, bool write);
 int64_t drive_ended(struct tier_drive *d, struct tier_io *io, int64_t result);
 void drive_down(struct tier_drive *d, const char *why);
 void budget_refill(struct tier_budget *b, uint64_t ns);

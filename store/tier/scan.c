@@ -161,9 +161,7 @@ static void slot_done(struct tier_io *io, int64_t result);
 static void slot_read(struct tier_drive *d, struct tier_slot *s, uint8_t *to)
 {
 	s->state = SLOT_FLYING;
-	s->io.done = slot_done;
-	s->io.arg = d;
-	drive_begin(d, &s->io, s->from + s->got, to + s->got, s->want - s->got, false);
+	drive_begin(d, &s->io, slot_done, s->from + s->got, to + s->got, s->want - s->got, false);
 }
 
 static void slot_next(struct tier_drive *d, struct tier_slot *s, enum scan_step step, uint32_t page, uint32_t pages)
@@ -283,10 +281,8 @@ static void front_done(struct tier_io *io, int64_t result);
 
 static void front_go(struct tier_drive *d)
 {
-	d->scan.io.done = front_done;
-	d->scan.io.arg = d;
 	d->scan.super = true;
-	drive_begin(d, &d->scan.io, d->scan.got, front_memory(d) + d->scan.got, d->scan.want - d->scan.got,
+	drive_begin(d, &d->scan.io, front_done, d->scan.got, front_memory(d) + d->scan.got, d->scan.want - d->scan.got,
 		    d->scan.fresh);
 }
 

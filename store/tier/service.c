@@ -127,8 +127,6 @@ void service_pump(struct tier_drive *d)
 		return;
 	d->service.due_ns = t->now_ns + EVERY_NS;
 	d->service.flying = true;
-	d->service.io.done = record_done;
-	d->service.io.arg = d;
 	d->service.io.durable = d->service.late;
-	drive_begin(d, &d->service.io, place * TIER_PAGE, d->service.mem, record_fill(d), true);
+	drive_begin(d, &d->service.io, record_done, place * TIER_PAGE, d->service.mem, record_fill(d), true);
 }

@@ -67,19 +67,19 @@ static void look_ahead(struct tier *t)
 	struct evict *e = store_evict_next(s);
 	struct evict_peek peek;
 	struct evict_node *n;
-	t->ahead_first = t->ahead_count = 0;
-	if (*s->evict.time - t->looked_time < t->look_again || !memory_short(t, ahead))
+	t->source.ahead_first = t->source.ahead_count = 0;
+	if (*s->evict.time - t->source.looked_time < t->source.look_again || !memory_short(t, ahead))
 		return;
 	evict_peek_begin(e, &peek);
-	while (t->ahead_count < AHEAD_MAX && (bytes < ahead || looked++ < AHEAD_MIN) &&
+	while (t->source.ahead_count < AHEAD_MAX && (bytes < ahead || looked++ < AHEAD_MIN) &&
 	       (n = evict_peek_next(e, &peek, block_may_go)) != NULL) {
 		struct block *b = KV_CONTAINER(n, struct block, evict);
 		bytes += b->mem->size;
 		if (!needless(t, b) && tier_admits(&t->admission, b->item.hash))
-			t->ahead[t->ahead_count++] = hint_of(b);
+			t->source.ahead[t->source.ahead_count++] = hint_of(b);
 	}
-	t->looked_time = *s->evict.time;
-	t->look_again = t->ahead_count ? 0 : KV_MAX(peek.looked / LOOK_SHARE, 1u);
+	t->source.looked_time = *s->evict.time;
+	t->source.look_again = t->source.ahead_count ? 0 : KV_MAX(peek.looked / LOOK_SHARE, 1u);
 }
 
 /* The same one again until it is taken: the walk does not come back to it. */
@@ -87,39 +87,40 @@ static struct block *flush_next(struct tier *t)
 {
 	unsigned budget = STORE_STEPS_AT_ONCE;
 	struct block *b;
-	if (!t->flushing || t->flushed)
+	if (!t->source.flushing || t->source.flushed)
 		return NULL;
-	b = hinted(t, &t->flush);
+	b = hinted(t, &t->source.flush);
 	if (b && b->refs == 0 && !needless(t, b))
 		return b;
 	b = NULL;
-	while (budget && !t->ranking.over && (b = ranking_next(t->store, &t->ranking, &budget)) != NULL &&
+	while (budget && !t->source.ranking.over && (b = ranking_next(t->store, &t->source.ranking, &budget)) != NULL &&
 	       (needless(t, b) || b->refs > 0))
 		ranking_done(t->store, b);
-	if (t->ranking.over || (b && rank_of(&t->ranking, b) < RANK_HIT)) {
-		ranking_end(&t->ranking);
-		t->flushed = true;
+	if (t->source.ranking.over || (b && rank_of(&t->source.ranking, b) < RANK_HIT)) {
+		ranking_end(&t->source.ranking);
+		t->source.flushed = true;
 		return NULL;
 	}
 	if (b)
-		t->flush = hint_of(b);
+		t->source.flush = hint_of(b);
 	return b;
 }
 
 /* The next value to be written; NULL: none now. The caller takes it, or asks again. */
 static struct block *source_next(struct tier *t, struct tier_hint **out_hint)
 {
-	for (; t->put_count > 0; t->put_first = (t->put_first + 1) % PUTS_MAX, t->put_count--) {
-		struct block *b = hinted(t, &t->put[t->put_first]);
-		*out_hint = &t->put[t->put_first];
+	for (; t->source.put_count > 0;
+	     t->source.put_first = (t->source.put_first + 1) % PUTS_MAX, t->source.put_count--) {
+		struct block *b = hinted(t, &t->source.put[t->source.put_first]);
+		*out_hint = &t->source.put[t->source.put_first];
 		if (b && !needless(t, b))
 			return b;
 	}
-	if (t->ahead_count == 0)
+	if (t->source.ahead_count == 0)
 		look_ahead(t);
-	for (; t->ahead_count > 0; t->ahead_first++, t->ahead_count--) {
-		struct block *b = hinted(t, &t->ahead[t->ahead_first]);
-		*out_hint = &t->ahead[t->ahead_first];
+	for (; t->source.ahead_count > 0; t->source.ahead_first++, t->source.ahead_count--) {
+		struct block *b = hinted(t, &t->source.ahead[t->source.ahead_first]);
+		*out_hint = &t->source.ahead[t->source.ahead_first];
 		if (b && b->refs == 0 && !needless(t, b))
 			return b;
 	}
@@ -132,12 +133,12 @@ static void source_taken(struct tier *t, const struct tier_hint *hint)
 {
 	if (!hint)
 		return;
-	if (hint == &t->put[t->put_first] && t->put_count) {
-		t->put_first = (t->put_first + 1) % PUTS_MAX;
-		t->put_count--;
+	if (hint == &t->source.put[t->source.put_first] && t->source.put_count) {
+		t->source.put_first = (t->source.put_first + 1) % PUTS_MAX;
+		t->source.put_count--;
 	} else {
-		t->ahead_first++;
-		t->ahead_count--;
+		t->source.ahead_first++;
+		t->source.ahead_count--;
 	}
 }
 
@@ -161,7 +162,7 @@ static struct tier_drive *drive_for(struct tier *t, const struct block *b, uint6
 {
 	*out_never = true;
 	for (unsigned i = 0; i < t->drives; i++) {
-		struct tier_drive *d = t->drive[(t->turn + i) % t->drives];
+		struct tier_drive *d = t->drive[(t->source.turn + i) % t->drives];
 		int rc = -EAGAIN;
 		if (d->k.item == 0)
 			rc = writer_ready(d, (uint32_t)b->len, b->item.key_len);
@@ -169,7 +170,7 @@ static struct tier_drive *drive_for(struct tier *t, const struct block *b, uint6
 			rc = -EAGAIN;
 		*out_never = *out_never && rc == -KV_ETOOBIG;
 		if (rc == 0) {
-			t->turn = (d->index + 1) % t->drives;
+			t->source.turn = (d->index + 1) % t->drives;
 			return d;
 		}
 	}
@@ -200,7 +201,7 @@ static bool choose(struct tier *t)
 			return false;
 		if (!hint) {
 			ranking_done(t->store, b);
-			t->flush = (struct tier_hint){0, 0};
+			t->source.flush = (struct tier_hint){0, 0};
 		}
 		source_taken(t, hint);
 		if (!d)
@@ -208,9 +209,9 @@ static bool choose(struct tier *t)
 		if (!begin(t, d, b))
 			return false;
 		block_ref(b);
-		t->block = b;
-		t->copied = 0;
-		t->to = d;
+		t->source.block = b;
+		t->source.copied = 0;
+		t->source.to = d;
 		return true;
 	}
 	return false;
@@ -218,19 +219,19 @@ static bool choose(struct tier *t)
 
 static void block_end(struct tier *t)
 {
-	struct block *b = t->block;
-	t->block = NULL;
+	struct block *b = t->source.block;
+	t->source.block = NULL;
 	block_unref(t->store, b);
 }
 
 uint32_t source_step(struct tier *t, uint32_t budget)
 {
 	uint32_t done = 0;
-	while (done < budget && (t->block || choose(t))) {
-		uint32_t left = (uint32_t)(t->block->len - t->copied);
-		uint32_t n =
-			writer_copy(t->to, store_data(t->store, t->block) + t->copied, KV_MIN(left, budget - done));
-		t->copied += n;
+	while (done < budget && (t->source.block || choose(t))) {
+		uint32_t left = (uint32_t)(t->source.block->len - t->source.copied);
+		uint32_t n = writer_copy(t->source.to, store_data(t->store, t->source.block) + t->source.copied,
+					 KV_MIN(left, budget - done));
+		t->source.copied += n;
 		done += n;
 		if (n == left)
 			block_end(t);
@@ -242,16 +243,16 @@ uint32_t source_step(struct tier *t, uint32_t budget)
 
 void source_down(struct tier_drive *d)
 {
-	if (d->t->block && d->t->to == d)
+	if (d->t->source.block && d->t->source.to == d)
 		block_end(d->t);
 }
 
 void source_stop(struct tier *t)
 {
-	if (t->block)
+	if (t->source.block)
 		block_end(t);
-	ranking_end(&t->ranking);
-	t->put_count = t->ahead_count = 0;
+	ranking_end(&t->source.ranking);
+	t->source.put_count = t->source.ahead_count = 0;
 }
 
 /* ---- values come and leave ---- */
@@ -268,8 +269,8 @@ void tier_stored(struct tier *t, const struct block *b, uint64_t now_ns)
 	} else {
 		tier_key_remember(t, t->store->spaces.at[b->space], b->item.key, b->item.key_len);
 	}
-	if (t->admission.how == TIER_ADMIT_PUT && t->put_count < PUTS_MAX)
-		t->put[(t->put_first + t->put_count++) % PUTS_MAX] = hint_of(b);
+	if (t->admission.how == TIER_ADMIT_PUT && t->source.put_count < PUTS_MAX)
+		t->source.put[(t->source.put_first + t->source.put_count++) % PUTS_MAX] = hint_of(b);
 }
 
 static bool write_at_once(struct tier *t, const struct block *b)

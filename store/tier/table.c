@@ -45,10 +45,8 @@ static void table_done(struct tier_io *io, int64_t result);
 static void table_send(struct tier_drive *d)
 {
 	uint64_t place = TIER_PAGE * (1 + (d->names.version + 1) % 2 * TIER_TABLE_PAGES);
-	d->names.io.done = table_done;
-	d->names.io.arg = d;
 	d->names.io.durable = true;
-	drive_begin(d, &d->names.io, place + d->names.sent, d->names.mem + d->names.sent,
+	drive_begin(d, &d->names.io, table_done, place + d->names.sent, d->names.mem + d->names.sent,
 		    d->names.bytes - d->names.sent, true);
 }
 

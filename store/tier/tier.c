@@ -348,7 +348,7 @@ int tier_turn(struct tier *t, uint64_t now_ns)
 		log_pump(t->drive[i]);
 		writer_pump(t->drive[i]);
 		heads_pump(t->drive[i]);
-		if (t->flushed && t->drive[i]->state == TIER_UP)
+		if (t->source.flushed && t->drive[i]->state == TIER_UP)
 			writer_seal(t->drive[i]);
 	}
 	t->more = t->judge.busy || taken >= TIER_BUFFER || copied >= TIER_BUFFER;
@@ -397,12 +397,12 @@ void tier_tick(struct tier *t, uint64_t now_ns)
 void tier_flush(struct tier *t, uint64_t now_ns)
 {
 	tier_time(t, now_ns);
-	t->flushing = true;
+	t->source.flushing = true;
 }
 
 bool tier_flushed(const struct tier *t)
 {
-	bool over = t->flushed && !t->block, down = true;
+	bool over = t->source.flushed && !t->source.block, down = true;
 	for (unsigned i = 0; i < t->drives; i++) {
 		down = down && t->drive[i]->state == TIER_DOWN;
 		over = over && (t->drive[i]->state == TIER_DOWN || writer_idle(t->drive[i]));

@@ -99,10 +99,8 @@ static void buffer_done(struct tier_io *io, int64_t result)
 static void buffer_send(struct tier_drive *d, struct tier_buffer *b)
 {
 	b->flying = true;
-	b->io.done = buffer_done;
-	b->io.arg = d;
-	drive_begin(d, &b->io, tier_place(d, b->segment, b->page) + b->sent, b->mem + b->sent, b->bytes - b->sent,
-		    true);
+	drive_begin(d, &b->io, buffer_done, tier_place(d, b->segment, b->page) + b->sent, b->mem + b->sent,
+		    b->bytes - b->sent, true);
 }
 
 static struct tier_buffer *buffer_free(struct tier_drive *d)
@@ -228,9 +226,7 @@ static void foot_send(struct tier_drive *d)
 	KV_ASSERT(written_up_to(d, n) == s->pages && table_clean(d)); /* the footer comes after data and table */
 	tier_foot_put(d->w.seal.foot, d->w.seal.foot_bytes, count, d->super.id[0], s->sequence);
 	d->w.seal.flying = true;
-	d->w.seal.io.done = foot_done;
-	d->w.seal.io.arg = d;
-	drive_begin(d, &d->w.seal.io, tier_place(d, n, d->fifo.opt.segment_pages - pages), d->w.seal.foot,
+	drive_begin(d, &d->w.seal.io, foot_done, tier_place(d, n, d->fifo.opt.segment_pages - pages), d->w.seal.foot,
 		    pages * TIER_PAGE, true);
 }
 
