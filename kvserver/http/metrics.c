@@ -253,19 +253,9 @@ static void devices_write(struct kv_metrics *m, const struct page_source *s)
 		enum kv_metric_type type;
 		size_t offset;
 	} rows[] = {
-#define DEVICE(what, kind, member, text)                                                                               \
-	{"kvrail_tier_device_" what, text, KV_METRIC_##kind, offsetof(struct published_device, member)}
-		DEVICE("up", GAUGE, up, "1 while the device of the tier works, else 0."),
-		DEVICE("reads_total", COUNTER, reads, "Reads of the device."),
-		DEVICE("read_bytes_total", COUNTER, read_bytes, "Bytes read from the device."),
-		DEVICE("read_seconds_total", COUNTER, read_ns, "Times of these reads, added up."),
-		DEVICE("writes_total", COUNTER, writes, "Writes to the device."),
-		DEVICE("write_bytes_total", COUNTER, write_bytes, "Bytes written to the device."),
-		DEVICE("value_bytes_total", COUNTER, value_bytes, "Bytes of the values among them, once each."),
-		DEVICE("errors_total", COUNTER, errors, "Reads and writes that failed."),
-		DEVICE("queue", GAUGE, queue, "Pieces of values that wait to be read, or are being read."),
-		DEVICE("rate_left_bytes", GAUGE, rate_left, "Bytes that --tier-rate leaves to be written now."),
-		DEVICE("day_left_bytes", GAUGE, day_left, "Bytes that --tier-day leaves to be written now."),
+#define DEVICE(member, metric, type, value, help)                                                                      \
+	{"kvrail_tier_device_" metric, help, KV_METRIC_##type, offsetof(struct published_device, member)},
+		PUBLISHED_DEVICE(DEVICE)
 #undef DEVICE
 	};
 	for (unsigned i = 0; i < KV_COUNT(rows); i++)

@@ -53,17 +53,9 @@ static void devices_publish(struct shard *s)
 	const char *path;
 	for (unsigned i = 0; i < TIER_DEVICES_MAX && (path = s->opt.ops->device(s, i, &t)) != NULL; i++) {
 		struct published_device *d = &s->counts.published->device[i];
-		put(&d->up, t.state != TIER_DOWN);
-		put(&d->reads, t.reads);
-		put(&d->read_bytes, t.read_bytes);
-		put(&d->read_ns, t.read_ns);
-		put(&d->writes, t.writes);
-		put(&d->write_bytes, t.write_bytes);
-		put(&d->value_bytes, t.value_bytes);
-		put(&d->errors, t.read_errors + t.write_errors);
-		put(&d->queue, t.queue);
-		put(&d->rate_left, t.rate_left);
-		put(&d->day_left, t.day_left);
+#define PUT(member, metric, type, value, help) put(&d->member, value);
+		PUBLISHED_DEVICE(PUT)
+#undef PUT
 		atomic_store_explicit(&d->path, path, memory_order_release);
 	}
 }

@@ -36,9 +36,24 @@ struct published_rail {
 	char nic[KV_NAME_MAX]; /* the engine's name for it; written once, by names_publish */
 };
 
+/* What is published of a device of the tier: X(member, metric, its type, its value in struct tier_stats t, help). */
+#define PUBLISHED_DEVICE(X)                                                                                            \
+	X(up, "up", GAUGE, t.state != TIER_DOWN, "1 while the device of the tier works, else 0.")                      \
+	X(reads, "reads_total", COUNTER, t.reads, "Reads of the device.")                                              \
+	X(read_bytes, "read_bytes_total", COUNTER, t.read_bytes, "Bytes read from the device.")                        \
+	X(read_ns, "read_seconds_total", COUNTER, t.read_ns, "Times of these reads, added up.")                        \
+	X(writes, "writes_total", COUNTER, t.writes, "Writes to the device.")                                          \
+	X(write_bytes, "write_bytes_total", COUNTER, t.write_bytes, "Bytes written to the device.")                    \
+	X(value_bytes, "value_bytes_total", COUNTER, t.value_bytes, "Bytes of the values among them, once each.")      \
+	X(errors, "errors_total", COUNTER, t.read_errors + t.write_errors, "Reads and writes that failed.")            \
+	X(queue, "queue", GAUGE, t.queue, "Pieces of values that wait to be read, or are being read.")                 \
+	X(rate_left, "rate_left_bytes", GAUGE, t.rate_left, "Bytes that --tier-rate leaves to be written now.")        \
+	X(day_left, "day_left_bytes", GAUGE, t.day_left, "Bytes that --tier-day leaves to be written now.")
+
 struct published_device {
-	_Atomic uint64_t up, reads, read_bytes, read_ns, writes, write_bytes, value_bytes, errors, queue, rate_left,
-		day_left;
+#define FIELD(member, metric, type, value, help) _Atomic uint64_t member;
+	PUBLISHED_DEVICE(FIELD)
+#undef FIELD
 	const char *_Atomic path; /* NULL: there is none (yet) */
 };
 
