@@ -17,87 +17,9 @@
 #include "engine/door/import.h"
 #include "engine/door/pace.h"
 
-static int our_accept(int fd, struct sockaddr *addr, socklen_t *len);
-static int our_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
-static ssize_t our_recv(int fd, void *buf, size_t len, int flags);
-static ssize_t our_recv_chk(int fd, void *buf, size_t len, size_t room, int flags);
-static ssize_t our_recvmsg(int fd, struct msghdr *msg, int flags);
-static ssize_t our_send(int fd, const void *buf, size_t len, int flags);
-static ssize_t our_sendmsg(int fd, const struct msghdr *msg, int flags);
-static int our_connect(int fd, const struct sockaddr *addr, socklen_t len);
-static int our_close(int fd);
-static ssize_t our_write(int fd, const void *buf, size_t len);
-static ssize_t our_read(int fd, void *buf, size_t len);
-static int our_socketpair(int family, int type, int protocol, int fds[2]);
+enum { CALLS = 12, CALL_WRITE = 0, CALL_READ = 1 };
 
-enum {
-	CALL_ACCEPT,
-	CALL_ACCEPT4,
-	CALL_RECV,
-	CALL_RECV_CHK,
-	CALL_RECVMSG,
-	CALL_SEND,
-	CALL_SENDMSG,
-	CALL_CONNECT,
-	CALL_CLOSE,
-	CALL_WRITE,
-	CALL_READ,
-	CALL_SOCKETPAIR,
-	CALLS
-};
-
-#define AS_DATA(function) ((void *)(uintptr_t)(function))
-
-static struct import imports[CALLS] = {
-	[CALL_ACCEPT] = {"accept", AS_DATA(our_accept), AS_DATA(accept), true, NULL, 0},
-	[CALL_ACCEPT4] = {"accept4", AS_DATA(our_accept4), AS_DATA(accept4), false, NULL, 0},
-	[CALL_RECV] = {"recv", AS_DATA(our_recv), AS_DATA(recv), true, NULL, 0},
-	/* The name of recv under _FORTIFY_SOURCE. */
-	[CALL_RECV_CHK] = {"__recv_chk", AS_DATA(our_recv_chk), AS_DATA(recv), false, NULL, 0},
-	[CALL_RECVMSG] = {"recvmsg", AS_DATA(our_recvmsg), AS_DATA(recvmsg), true, NULL, 0},
-	[CALL_SEND] = {"send", AS_DATA(our_send), AS_DATA(send), true, NULL, 0},
-	[CALL_SENDMSG] = {"sendmsg", AS_DATA(our_sendmsg), AS_DATA(sendmsg), true, NULL, 0},
-	[CALL_CONNECT] = {"connect", AS_DATA(our_connect), AS_DATA(connect), true, NULL, 0},
-	[CALL_CLOSE] = {"close", AS_DATA(our_close), AS_DATA(close), true, NULL, 0},
-	[CALL_WRITE] = {"write", AS_DATA(our_write), AS_DATA(write), false, NULL, 0},
-	[CALL_READ] = {"read", AS_DATA(our_read), AS_DATA(read), false, NULL, 0},
-	[CALL_SOCKETPAIR] = {"socketpair", AS_DATA(our_socketpair), AS_DATA(socketpair), false, NULL, 0},
-};
-
-#define BEFORE(member, call) (door_before.member = (__typeof__(door_before.member))(uintptr_t)imports[call].before)
-
-static void before_take(void)
-{
-	BEFORE(accept, CALL_ACCEPT);
-	BEFORE(accept4, CALL_ACCEPT4);
-	BEFORE(receive.recv, CALL_RECV);
-	BEFORE(receive.recvmsg, CALL_RECVMSG);
-	BEFORE(send, CALL_SEND);
-	BEFORE(sendmsg, CALL_SENDMSG);
-	BEFORE(connect, CALL_CONNECT);
-	BEFORE(close, CALL_CLOSE);
-	BEFORE(write, CALL_WRITE);
-	BEFORE(read, CALL_READ);
-	BEFORE(socketpair, CALL_SOCKETPAIR);
-}
-
-int door_calls_take(const char **why)
-{
-	static bool taken;
-	int rc;
-	if (taken)
-		return 0;
-	/* Ours may be called from the first replaced slot on. */
-	for (unsigned i = 0; i < CALLS; i++)
-		imports[i].before = imports[i].ordinary;
-	before_take();
-	rc = import_replace(imports, CALLS, why);
-	if (rc)
-		return rc;
-	before_take();
-	taken = true;
-	return 0;
-}
+static struct import imports[CALLS];
 
 /* ---- accepting ---- */
 
@@ -235,4 +157,58 @@ static int our_socketpair(int family, int type, int protocol, int fds[2])
 	if (rc == 0 && imports[CALL_WRITE].found && imports[CALL_READ].found)
 		door_signal_made(fds);
 	return rc;
+}
+
+/* ---- the table ---- */
+
+/* The calls: libfabric's name, our function, the C library's, whether the tcp provider needs it, and where ours find
+ * the one before. WRITE and READ are the first. __recv_chk is recv under _FORTIFY_SOURCE. */
+static __typeof__(recv) *recv_chk_before;
+
+#define EACH_CALL(X)                                                                                                   \
+	X("write", our_write, write, false, door_before.write)                                                         \
+	X("read", our_read, read, false, door_before.read)                                                             \
+	X("accept", our_accept, accept, true, door_before.accept)                                                      \
+	X("accept4", our_accept4, accept4, false, door_before.accept4)                                                 \
+	X("recv", our_recv, recv, true, door_before.receive.recv)                                                      \
+	X("__recv_chk", our_recv_chk, recv, false, recv_chk_before)                                                    \
+	X("recvmsg", our_recvmsg, recvmsg, true, door_before.receive.recvmsg)                                          \
+	X("send", our_send, send, true, door_before.send)                                                              \
+	X("sendmsg", our_sendmsg, sendmsg, true, door_before.sendmsg)                                                  \
+	X("connect", our_connect, connect, true, door_before.connect)                                                  \
+	X("close", our_close, close, true, door_before.close)                                                          \
+	X("socketpair", our_socketpair, socketpair, false, door_before.socketpair)
+
+#define AS_DATA(function) ((void *)(uintptr_t)(function))
+
+static struct import imports[CALLS] = {
+#define IMPORT(name, ours, ordinary, needed, at) {name, AS_DATA(ours), AS_DATA(ordinary), needed, NULL, 0},
+	EACH_CALL(IMPORT)
+#undef IMPORT
+};
+
+static void before_take(void)
+{
+	const struct import *im = imports;
+#define BEFORE(name, ours, ordinary, needed, at) at = (__typeof__(at))(uintptr_t)(im++)->before;
+	EACH_CALL(BEFORE)
+#undef BEFORE
+}
+
+int door_calls_take(const char **why)
+{
+	static bool taken;
+	int rc;
+	if (taken)
+		return 0;
+	/* Ours may be called from the first replaced slot on. */
+	for (unsigned i = 0; i < CALLS; i++)
+		imports[i].before = imports[i].ordinary;
+	before_take();
+	rc = import_replace(imports, CALLS, why);
+	if (rc)
+		return rc;
+	before_take();
+	taken = true;
+	return 0;
 }
