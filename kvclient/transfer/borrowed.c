@@ -41,25 +41,6 @@ int kc_get_lend(const struct kvc_get *g, struct kc_req *r, struct kvc_borrowed *
 	return 0;
 }
 
-int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
-{
-	struct kvc_call call = {.timeout_ns = timeout_ns};
-	struct kc_piece piece;
-	struct kc_trace t;
-	int rc;
-	if (!out || len_bytes == 0)
-		return -KV_EINVAL;
-	*out = (struct kvc_borrowed){0};
-	rc = kc_call_begin(client, &t, KVC_OP_BORROW, NULL);
-	if (rc < 0)
-		return rc;
-	rc = client->sealer ? -KV_ENOTSUP
-			    : kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
-	if (rc == 0)
-		lend(client, &piece, len_bytes, len_bytes, out);
-	return (int)kc_call_end(client, &t, rc);
-}
-
 /* Room in the landing area of the key's server. False: it has none free. */
 static bool landing_lend(struct kvc_client *c, struct kvc_key key, uint64_t len, struct kvc_borrowed *out)
 {
@@ -82,27 +63,39 @@ static bool landing_lend(struct kvc_client *c, struct kvc_key key, uint64_t len,
 	return true;
 }
 
-int kvc_put_borrow_await(struct kvc_client *client, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
-			 struct kvc_borrowed *out)
+/* key: of the value that the room is for; NULL: it is for anything. */
+static int borrow_await(struct kvc_client *c, const struct kvc_key *key, uint64_t len_bytes, uint64_t timeout_ns,
+			struct kvc_borrowed *out)
 {
 	struct kvc_call call = {.timeout_ns = timeout_ns};
 	struct kc_piece piece;
 	struct kc_trace t;
 	int rc;
-	if (!out || len_bytes == 0 || !kc_key_valid(key))
+	if (!out || len_bytes == 0 || (key && !kc_key_valid(*key)))
 		return -KV_EINVAL;
 	*out = (struct kvc_borrowed){0};
-	rc = kc_call_begin(client, &t, KVC_OP_BORROW, NULL);
+	rc = kc_call_begin(c, &t, KVC_OP_BORROW, NULL);
 	if (rc < 0)
 		return rc;
-	if (client->sealer) {
+	if (c->sealer) {
 		rc = -KV_ENOTSUP;
-	} else if (!landing_lend(client, key, len_bytes, out)) {
-		rc = kc_call_piece_await(client, len_bytes, kc_call_deadline(client, &call, 0), true, &piece);
+	} else if (!key || !landing_lend(c, *key, len_bytes, out)) {
+		rc = kc_call_piece_await(c, len_bytes, kc_call_deadline(c, &call, 0), true, &piece);
 		if (rc == 0)
-			lend(client, &piece, len_bytes, len_bytes, out);
+			lend(c, &piece, len_bytes, len_bytes, out);
 	}
-	return (int)kc_call_end(client, &t, rc);
+	return (int)kc_call_end(c, &t, rc);
+}
+
+int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
+{
+	return borrow_await(client, NULL, len_bytes, timeout_ns, out);
+}
+
+int kvc_put_borrow_await(struct kvc_client *client, struct kvc_key key, uint64_t len_bytes, uint64_t timeout_ns,
+			 struct kvc_borrowed *out)
+{
+	return borrow_await(client, &key, len_bytes, timeout_ns, out);
 }
 
 static void lease_release(const struct kvc_borrowed *b)
