@@ -90,7 +90,7 @@ done
 case $build in
 *asan* | *tsan*) no_cg="a sanitizer needs more memory than that for itself" ;;
 esac
-cgroup_memory() { (echo "$BASHPID" >"$cg/cgroup.procs" && capacity --model endpoints --steps 2,100 --json "$scratch/cgroup.json"); }
+cgroup_memory() { (echo "$BASHPID" >"$cg/cgroup.procs" && KVRAIL_TEST_PAGES=1 capacity --model endpoints --steps 2,100 --json "$scratch/cgroup.json"); }
 if [ -n "$no_cg" ]; then
 	skip "a memory cgroup of 512 MiB: a limit is a result" "$no_cg"
 	skip "seen before the kernel kills somebody for it" "$no_cg"

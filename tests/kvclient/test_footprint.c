@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -101,6 +102,7 @@ static void a_default_client_stays_under_450_mib(void **state)
 static int up(void **state)
 {
 	(void)state;
+	setenv("KVRAIL_TEST_PAGES", "1", 1); /* tests/quick_start.c */
 	kvc_program_setup();
 	if (test_server_binary())
 		test_server_start(&server, "memory");
