@@ -172,7 +172,7 @@ MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 PLANTED = $(if $(RELEASE),scripts/check-planted.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh addresses.sh async.sh bench_tools.sh capacity.sh columns.sh deps.sh events.sh examples.sh install.sh keep_long.sh load.sh output.sh page.sh prometheus.sh rails.sh raw.sh members.sh scale.sh schema.sh sweep.sh tier_members.sh versus.sh) $(B)/tests/kvserver/test_many $(B)/tests/sim/test_sim_tiers
 # These make a part of their rounds, or of their tests, in a release build's check (tests/short.h), and all in check-long.
-SHORTENED = $(tests_sim) $(B)/tests/hotpath/test_hotpath $(B)/tests/local/test_channel $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh keep.sh lifetime.sh python.sh seal.sh tenants.sh trace.sh) tests/fuzz/smoke.sh tests/kvlab/test_kvlab.py tests/port/port.py scripts/check-format.sh $(PLANTED)
+SHORTENED = $(tests_sim) $(addprefix $(B)/tests/,hotpath/test_hotpath bootstrap/test_tls) $(B)/tests/local/test_channel $(B)/tests/kvclient/test_layout $(addprefix $(B)/tests/kvclient/,test_fork test_queue_storm) $(addprefix tests/integration/,bench.sh doctor.sh keep.sh lifetime.sh python.sh seal.sh tenants.sh trace.sh) tests/fuzz/smoke.sh tests/kvlab/test_kvlab.py tests/port/port.py scripts/check-format.sh $(PLANTED)
 SHORT = $(if $(RELEASE),KVRAIL_TEST_SHORT=1)
 # A process that starts without it takes 0.3 s longer (tests/quick_start.c).
 PRELOAD = $(if $(RELEASE),LD_PRELOAD=$(CURDIR)/$(B)/tests/quick_start.so)

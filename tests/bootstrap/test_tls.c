@@ -15,6 +15,7 @@
 
 #include "bootstrap/context.h"
 #include "bootstrap/trust.h"
+#include "tests/short.h"
 
 static const struct boot_security plain;
 
@@ -1166,6 +1167,8 @@ static void a_handshake_fits_its_stack(void **state)
 	measure(&psk, &psk, "PSK");
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
 	measure(&s, &c, "certificates (P-256)");
+	if (test_short())
+		return; /* keys of RSA take seconds to make */
 	rig_certs_rsa();
 	s = rig_security_cert("rsa", "server"), c = rig_security_cert("rsa", "client");
 	measure(&s, &c, "certificates (RSA 3072)");
