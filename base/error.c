@@ -50,7 +50,8 @@ static const struct code_row rows[] = {
 	{KV_ECORRUPT, "KV_ECORRUPT", "corrupt", "the checksum does not match, or no key of ours sealed the value"},
 	{KV_EDENIED, "KV_EDENIED", "denied", "authentication or authorisation failed"},
 	{KV_ETOOBIG, "KV_ETOOBIG", "too_big",
-	 "longer than the destination, kv-server's --value-max, or --memory-mb divided by its --worker-threads"},
+	 "a GET's destination is shorter than the value, or a PUT's value is longer than "
+	 "kv-server's --value-max or than its --memory-mb divided by its --worker-threads"},
 	{KV_EINVAL, "KV_EINVAL", "invalid", "invalid argument"},
 	{KV_ENOMEM, "KV_ENOMEM", "no_memory",
 	 "no memory here, or no room in the server: its values are pinned, being read or being written"},

@@ -396,7 +396,8 @@ static int cluster_await(struct kc_node *n, uint64_t deadline_ns)
 		return 0;
 	kc_votes_drop(&c->cluster.votes, n->index);
 	return kv_fail(&n->error, -KV_EINVAL,
-		       "it is of the cluster '%s', and this client of '%s': use servers of one cluster, and its name",
+		       "it is of the cluster '%s', and this client of '%s': "
+		       "give the client servers of one cluster, and its name",
 		       n->cluster, ours);
 }
 

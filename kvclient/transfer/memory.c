@@ -316,11 +316,11 @@ static int mem_enter(struct kvc_pool *pool, struct kvc_mem *mem, struct kv_error
 	pthread_mutex_lock(&pool->lock);
 	for (const struct kvc_mem *m = pool->registered.all; m && rc == 0; m = m->next)
 		if (mem->base < m->base + m->len_bytes && m->base < mem->base + mem->len_bytes)
-			rc = kv_fail(
-				err, -KV_EINVAL,
-				"[%p, +%llu) overlaps registered memory: unregister [%p, +%llu) first, or leave it out",
-				(void *)mem->base, (unsigned long long)mem->len_bytes, (void *)m->base,
-				(unsigned long long)m->len_bytes);
+			rc = kv_fail(err, -KV_EINVAL,
+				     "[%p, +%llu) overlaps registered memory: [%p, +%llu); "
+				     "unregister that first, or leave it out",
+				     (void *)mem->base, (unsigned long long)mem->len_bytes, (void *)m->base,
+				     (unsigned long long)m->len_bytes);
 	mem->slot = slot_free(pool);
 	if (rc == 0 && mem->slot == 0)
 		rc = kv_fail(err, -KV_ELIMIT, "a pool has at most %d registrations; register fewer, larger areas",
