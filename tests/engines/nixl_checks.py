@@ -378,13 +378,16 @@ def case_killed(server):
 
 
 def case_stopped(server):
+    sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
+    from common import freeze
+
     size, timeout = MIB, 1.0
     agent = Agent(server, size=64 * MIB, timeout=str(timeout), peer_timeout="20")
     keys = [f"stopped/{i}" for i in range(4)]
     agent.memory[: 4 * size] = noise(4 * size)
     wanted = agent.memory[: 4 * size].copy()
     assert agent.whole("WRITE", keys, size) == 0
-    os.kill(server.pid, signal.SIGSTOP)
+    freeze(server)
     try:
         begin = time.monotonic()
         handles = busy(agent, agent.values(keys, size), 8, size)
