@@ -280,7 +280,7 @@ static void slots_init(struct async *a)
 		struct async_slot *slot = &a->slot[i];
 		slot->op.phase = a->phase;
 		slot->op.worker = i;
-		slot->op.tally = &a->phase->tally[i % a->num_submitters];
+		slot->op.tally = &a->phase->own.tally[i % a->num_submitters];
 		slot->op.raw = a->phase->raw ? a->phase->bench->raw : NULL;
 		slot->op.ring = i % a->num_submitters;
 		s->left++;

@@ -47,7 +47,7 @@ static unsigned kind_of(struct phase *p, uint64_t *number)
 	if (!p->poisson || p->rate <= 0)
 		return mix_kind_of(p->bench->opt, number);
 	kind = mix_kind_drawn(p->bench->opt, *number);
-	*number = p->kind_next[kind]++;
+	*number = p->own.kind_next[kind]++;
 	return kind;
 }
 

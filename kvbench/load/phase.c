@@ -31,8 +31,8 @@ uint64_t phase_now(void)
 
 bool phase_over(const struct phase *p, uint64_t now)
 {
-	return now >= p->end_ns || bench_interrupted() || server_child_dead(p->bench->server) ||
-	       atomic_load_explicit(&p->num_errors, memory_order_relaxed) >= p->errors_max;
+	return now >= p->own.end_ns || bench_interrupted() || server_child_dead(p->bench->server) ||
+	       atomic_load_explicit(&p->own.num_errors, memory_order_relaxed) >= p->errors_max;
 }
 
 /* Wait for the intended start of an operation in the open loop, no longer than the phase lasts. Returns when it really
@@ -41,7 +41,7 @@ static uint64_t pace_await(const struct phase *p, uint64_t due)
 {
 	uint64_t now = phase_now();
 	while (now < due && !phase_over(p, now)) {
-		co_sleep_await(KV_MIN(KV_MIN(due, p->end_ns), now + PACE_STEP_NS));
+		co_sleep_await(KV_MIN(KV_MIN(due, p->own.end_ns), now + PACE_STEP_NS));
 		now = phase_now();
 	}
 	return now;
@@ -49,7 +49,7 @@ static uint64_t pace_await(const struct phase *p, uint64_t due)
 
 bool phase_take(struct phase *p, uint64_t *out_number)
 {
-	uint64_t taken = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+	uint64_t taken = atomic_fetch_add_explicit(&p->own.next, 1, memory_order_relaxed);
 	if (taken >= p->total)
 		return false;
 	*out_number = p->first_op + taken;
@@ -65,14 +65,14 @@ static bool take_due(struct phase *p, struct phase_op *op)
 {
 	bool got;
 	if (p->poisson)
-		pthread_mutex_lock(&p->schedule);
+		pthread_mutex_lock(&p->own.schedule);
 	got = phase_take(p, &op->number);
 	if (got) {
-		op->start_ns = p->start_ns + bench_arrivals_due(&p->arrivals, op->number - p->first_op);
+		op->start_ns = p->own.start_ns + bench_arrivals_due(&p->own.arrivals, op->number - p->first_op);
 		op->kind = kind_of(p, &op->number);
 	}
 	if (p->poisson)
-		pthread_mutex_unlock(&p->schedule);
+		pthread_mutex_unlock(&p->own.schedule);
 	return got;
 }
 
@@ -114,12 +114,12 @@ static struct bench_raw_op left_raw(const struct phase *p, unsigned kind, uint64
 static void left_take(struct phase *p, unsigned client, const struct phase_op *op)
 {
 	struct bench_raw_op raw;
-	uint64_t over_ns = KV_MIN(op->begin_ns, p->end_ns), seen = atomic_load(&p->over_ns);
-	while (over_ns < seen && !atomic_compare_exchange_weak(&p->over_ns, &seen, over_ns))
+	uint64_t over_ns = KV_MIN(op->begin_ns, p->own.end_ns), seen = atomic_load(&p->own.over_ns);
+	while (over_ns < seen && !atomic_compare_exchange_weak(&p->own.over_ns, &seen, over_ns))
 		;
 	if (op->start_ns >= over_ns)
 		return;
-	left_count(&p->tally[client + op->kind * p->tallies], op->start_ns, over_ns, 1);
+	left_count(&p->own.tally[client + op->kind * p->tallies], op->start_ns, over_ns, 1);
 	if (op->raw) {
 		raw = left_raw(p, op->kind, op->number, op->start_ns, over_ns);
 		raw.worker = op->worker;
@@ -131,17 +131,17 @@ static void left_take(struct phase *p, unsigned client, const struct phase_op *o
 static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count)
 {
 	struct phase *p = arg;
-	due_ns += p->start_ns;
+	due_ns += p->own.start_ns;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t n = p->first_op + number + i;
 		unsigned kind = kind_of(p, &n);
 		if (p->bench->raw && p->raw) {
-			struct bench_raw_op raw = left_raw(p, kind, n, due_ns, p->over_ns);
+			struct bench_raw_op raw = left_raw(p, kind, n, due_ns, p->own.over_ns);
 			bench_raw_add_slow(p->bench->raw, 0, &raw);
-			left_count(&p->tally[kind * p->tallies], due_ns, p->over_ns, 1);
+			left_count(&p->own.tally[kind * p->tallies], due_ns, p->own.over_ns, 1);
 			continue;
 		}
-		left_count(&p->tally[kind * p->tallies], due_ns, p->over_ns, count - i);
+		left_count(&p->own.tally[kind * p->tallies], due_ns, p->own.over_ns, count - i);
 		break;
 	}
 }
@@ -152,8 +152,9 @@ static void left_add_all(struct phase *p)
 	uint64_t now = phase_now();
 	if (p->rate <= 0)
 		return;
-	p->over_ns = KV_MIN(KV_MIN(p->over_ns, p->end_ns), now);
-	bench_arrivals_left(&p->arrivals, KV_MIN(p->next, p->total), p->total, p->over_ns - p->start_ns, left_add, p);
+	p->own.over_ns = KV_MIN(KV_MIN(p->own.over_ns, p->own.end_ns), now);
+	bench_arrivals_left(&p->own.arrivals, KV_MIN(p->own.next, p->total), p->total, p->own.over_ns - p->own.start_ns,
+			    left_add, p);
 }
 
 /* Wait until the next operation may begin. False: there is none left. */
@@ -177,11 +178,11 @@ uint64_t phase_count(struct phase *p, struct bench_tally *t, int rc, uint64_t *b
 	uint64_t pause_ns = KV_MAX(*backoff_ns, BACKOFF_FIRST_NS);
 	*backoff_ns = 0;
 	if (rc == -KV_ENOTFOUND)
-		atomic_fetch_add_explicit(&p->num_missed, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&p->own.num_missed, 1, memory_order_relaxed);
 	if (rc >= 0 || rc == -KV_ENOTFOUND)
 		return 0;
 	bench_errors_add(&t->errors, rc, 1);
-	atomic_fetch_add_explicit(&p->num_errors, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&p->own.num_errors, 1, memory_order_relaxed);
 	*backoff_ns = KV_MIN(pause_ns * 2, p->outages ? BACKOFF_KEEP_NS : BACKOFF_LAST_NS);
 	return kv_deadline(phase_now(), pause_ns);
 }
@@ -200,7 +201,7 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .call = phase_call(p->bench->opt)};
 	uint64_t backoff_ns = 0, pause_until_ns;
 	while (take_await(p, c, &op)) {
-		op.tally = &p->tally[c + op.kind * p->tallies];
+		op.tally = &p->own.tally[c + op.kind * p->tallies];
 		op.tally->due += p->rate > 0;
 		pause_until_ns = phase_count(p, op.tally, p->run(&op), &backoff_ns);
 		if (pause_until_ns)
@@ -213,14 +214,14 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 static uint64_t progress_done(void *arg)
 {
 	struct phase *p = arg;
-	return atomic_load_explicit(&p->next, memory_order_relaxed);
+	return atomic_load_explicit(&p->own.next, memory_order_relaxed);
 }
 
 static uint64_t progress_bare(void *arg)
 {
 	struct phase *p = arg;
-	return atomic_load_explicit(&p->num_errors, memory_order_relaxed) +
-	       atomic_load_explicit(&p->num_missed, memory_order_relaxed);
+	return atomic_load_explicit(&p->own.num_errors, memory_order_relaxed) +
+	       atomic_load_explicit(&p->own.num_missed, memory_order_relaxed);
 }
 
 static int tallies_create(struct phase *p, struct kv_error *err)
@@ -230,12 +231,12 @@ static int tallies_create(struct phase *p, struct kv_error *err)
 		p->tallies = p->bench->num_clients;
 	p->kinds = KV_MAX(p->kinds, 1u);
 	count = p->tallies * p->kinds;
-	p->tally = aligned_alloc(KV_CACHELINE, count * sizeof(*p->tally));
-	if (!p->tally)
+	p->own.tally = aligned_alloc(KV_CACHELINE, count * sizeof(*p->own.tally));
+	if (!p->own.tally)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u client%s", p->bench->num_clients,
 			       kv_plural(p->bench->num_clients));
 	for (unsigned i = 0; i < count; i++)
-		bench_tally_init(&p->tally[i]);
+		bench_tally_init(&p->own.tally[i]);
 	return 0;
 }
 
@@ -245,7 +246,7 @@ static void collect(const struct phase *p, const struct bench_tally *tally, stru
 	bench_tally_init(&out->tally);
 	for (unsigned i = 0; i < p->tallies; i++)
 		bench_tally_merge(&out->tally, &tally[i]);
-	out->too_many_errors = p->num_errors >= p->errors_max;
+	out->too_many_errors = p->own.num_errors >= p->errors_max;
 	out->server_died = server_child_dead(p->bench->server);
 	out->ran = true;
 }
@@ -268,8 +269,8 @@ void phase_result_merge(struct phase_result *into, struct phase_result *from)
 static void sampling_start(const struct phase *p, struct phase_result *out, struct series_sampler **sampler)
 {
 	for (unsigned i = 0; p->series && i < p->kinds; i++) {
-		const struct series_source source = {.first = p->tally + (size_t)i * p->tallies,
-						     .stride_bytes = sizeof(*p->tally),
+		const struct series_source source = {.first = p->own.tally + (size_t)i * p->tallies,
+						     .stride_bytes = sizeof(*p->own.tally),
 						     .count = p->tallies};
 		sampler[i] = series_start(&source, p->bench->opt->out.interval_ns, &out[i].series);
 	}
@@ -286,9 +287,10 @@ static int workers_run(struct phase *p, struct kv_error *err)
 
 static uint64_t planned_ns(const struct phase *p)
 {
-	uint64_t taken = KV_MIN(atomic_load(&p->next), p->total);
-	if (p->over_ns == KV_NEVER || p->over_ns < p->end_ns || !p->duration_ns)
-		return taken ? KV_MIN(bench_arrivals_last(&p->arrivals, taken), p->over_ns - p->start_ns) : 0;
+	uint64_t taken = KV_MIN(atomic_load(&p->own.next), p->total);
+	if (p->own.over_ns == KV_NEVER || p->own.over_ns < p->own.end_ns || !p->duration_ns)
+		return taken ? KV_MIN(bench_arrivals_last(&p->own.arrivals, taken), p->own.over_ns - p->own.start_ns)
+			     : 0;
 	return p->duration_ns;
 }
 
@@ -313,19 +315,19 @@ void phase_used_since(const struct bench *b, const struct phase_used *from, stru
 static void phase_reset(struct phase *p)
 {
 	const struct bench_options *o = p->bench->opt;
-	atomic_store(&p->next, 0);
-	atomic_store(&p->num_errors, 0);
-	atomic_store(&p->num_missed, 0);
-	atomic_store(&p->over_ns, KV_NEVER);
+	atomic_store(&p->own.next, 0);
+	atomic_store(&p->own.num_errors, 0);
+	atomic_store(&p->own.num_missed, 0);
+	atomic_store(&p->own.over_ns, KV_NEVER);
 	if (p->errors_max == 0)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	if (p->workers == 0)
 		p->workers = o->load.num_workers;
 	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
-		p->kind_next[i] = p->first_op;
+		p->own.kind_next[i] = p->first_op;
 	if (p->rate > 0)
-		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, o->load.seed + p->first_op);
-	p->arrivals.recorded = p->recorded;
+		bench_arrivals_init(&p->own.arrivals, p->rate, p->poisson, p->ramp_ns, o->load.seed + p->first_op);
+	p->own.arrivals.recorded = p->recorded;
 }
 
 /* out[0] has the time and the processors of all kinds. */
@@ -336,7 +338,7 @@ static void kinds_collect(struct phase *p, struct phase_result *out)
 		if (i > 0)
 			out[i] = out[0];
 		out[i].series = windows;
-		collect(p, p->tally + (size_t)i * p->tallies, &out[i]);
+		collect(p, p->own.tally + (size_t)i * p->tallies, &out[i]);
 	}
 }
 
@@ -359,10 +361,10 @@ static int phase_measure(struct phase *p, struct phase_result *out, struct kv_er
 	sampling_start(p, out, sampler);
 	bar.series = sampler[0];
 	progress_start(&bar);
-	p->start_ns = phase_now();
-	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
+	p->own.start_ns = phase_now();
+	p->own.end_ns = p->duration_ns ? kv_deadline(p->own.start_ns, p->duration_ns) : KV_NEVER;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
-	out->elapsed_ns = phase_now() - p->start_ns;
+	out->elapsed_ns = phase_now() - p->own.start_ns;
 	out->planned_ns = p->rate > 0 ? planned_ns(p) : 0;
 	left_add_all(p);
 	progress_stop(&bar);
@@ -378,13 +380,13 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	if (rc < 0)
 		return rc;
 	phase_reset(p);
-	pthread_mutex_init(&p->schedule, NULL);
+	pthread_mutex_init(&p->own.schedule, NULL);
 	rc = phase_measure(p, out, err);
 	if (rc == 0)
 		kinds_collect(p, out);
-	pthread_mutex_destroy(&p->schedule);
-	free(p->tally);
-	p->tally = NULL;
+	pthread_mutex_destroy(&p->own.schedule);
+	free(p->own.tally);
+	p->own.tally = NULL;
 	return rc;
 }
 

@@ -32,6 +32,19 @@ struct phase_op {
 	struct kvc_call call; /* of a GET, without phases */
 };
 
+/* phase_run's. */
+struct phase_state {
+	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
+	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
+	_Atomic uint64_t num_missed; /* both are counted after a call that moved nothing */
+	uint64_t start_ns, end_ns;
+	_Atomic uint64_t over_ns; /* with a rate: when a worker first found the phase over; KV_NEVER: none did */
+	pthread_mutex_t schedule; /* of arrivals, if poisson */
+	struct bench_arrivals arrivals;
+	uint64_t kind_next[PHASE_KINDS_MAX];
+	struct bench_tally *tally;
+};
+
 struct phase {
 	/* set by the owner */
 	struct bench *bench;
@@ -66,16 +79,7 @@ struct phase {
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
 	struct bench_outages *outages;     /* one per client: go on through errors and watch; NULL: do not */
 	bool store_missed;                 /* a value that a GET missed is stored again; with outages always */
-	/* its own */
-	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
-	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
-	_Atomic uint64_t num_missed; /* both are counted after a call that moved nothing */
-	uint64_t start_ns, end_ns;
-	_Atomic uint64_t over_ns; /* with a rate: when a worker first found the phase over; KV_NEVER: none did */
-	pthread_mutex_t schedule; /* of arrivals, if poisson */
-	struct bench_arrivals arrivals;
-	uint64_t kind_next[PHASE_KINDS_MAX];
-	struct bench_tally *tally;
+	struct phase_state own;
 };
 
 /* phase_run -- run it and add everything up in out[0], of `kinds` kinds in one result each. Blocks the calling thread

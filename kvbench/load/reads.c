@@ -93,7 +93,7 @@ int reads_steady(struct bench *b, struct kv_error *err)
 		p.raw_run = s->windows + 1;
 		r = result_clear();
 		rc = phase_run(&p, r, err);
-		first_op += atomic_load(&p.next);
+		first_op += atomic_load(&p.own.next);
 		steady = bench_steady_add(s, bench_per_second((double)ops_of(r), r));
 		for (unsigned i = 1; i < MIX_KINDS; i++)
 			bench_tally_merge(&r[0].tally, &r[i].tally);
@@ -143,7 +143,7 @@ static int runs_run(struct bench *b, struct kv_error *err)
 		p.outages = b->results.keep_going.outage;
 		p.breakdown = b->results.breakdown;
 		rc = phase_run(&p, r, err);
-		first_op += o->pace.duration_ns ? atomic_load(&p.next) : total;
+		first_op += o->pace.duration_ns ? atomic_load(&p.own.next) : total;
 		if (rc < 0)
 			for (unsigned k = 0; k < MIX_KINDS; k++)
 				bench_series_free(&r[k].series);
@@ -227,7 +227,7 @@ static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, s
 	p.raw_run = 1 + b->results.steady.windows;
 	rc = phase_run(&p, r, err);
 	*out_rate = bench_per_second((double)ops_of(r), r) / 2;
-	*first_op = atomic_load(&p.next);
+	*first_op = atomic_load(&p.own.next);
 	if (errors_of(r) || misses_of(r))
 		result_take(b, r); /* the run has failed */
 	return rc;
