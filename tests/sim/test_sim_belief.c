@@ -135,6 +135,7 @@ static void a_server_that_lies_has_its_share_of_the_keys_and_no_more(void **stat
 	struct world_options wo = options(702);
 	unsigned its, pool;
 	(void)state;
+	WORLD_LONG();
 	open_with(&wo);
 	members_all_up(SERVERS);
 	its = keys_of(0, "node-2");

@@ -381,6 +381,7 @@ static void what_moved_often_and_was_deleted_does_not_come_back(void **state)
 static void what_was_deleted_long_after_a_join_does_not_come_back(void **state)
 {
 	(void)state;
+	WORLD_LONG();
 	for (unsigned i = 0; i < 2; i++) {
 		struct world_options wo = options(1340 + i, 0);
 		wo.heartbeat_ms = 1000;

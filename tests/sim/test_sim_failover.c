@@ -430,6 +430,7 @@ static void looker(struct kvc_client *c, void *arg)
 static void lookups_alone_are_made_again_elsewhere(void **state)
 {
 	(void)state;
+	WORLD_LONG();
 	for (test.trouble = 0; test.trouble < TROUBLES; test.trouble++) {
 		unsigned victim;
 		open_world(900 + test.trouble, SERVERS);

@@ -367,6 +367,7 @@ static void a_look_up_finds_the_copy(void **state)
 static void what_is_cold_again_is_read_at_its_own_server(void **state)
 {
 	(void)state;
+	WORLD_LONG();
 	open_hot(908);
 	world_sleep(world, 31 * SECOND);
 	assert_false(reads_both(0));

@@ -243,6 +243,7 @@ static void unpin_finds_pins_that_were_not_moved_yet(void **state)
 {
 	struct world_options wo = options(1020);
 	(void)state;
+	WORLD_LONG();
 	wo.repair_bytes_s = 1000;
 	open_with(&wo, FEWER, false);
 	(void)join();

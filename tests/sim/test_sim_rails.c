@@ -397,6 +397,7 @@ static void a_small_cq(unsigned seed, bool all)
 static void immediates_fit_endpoints_that_were_rebuilt_with_smaller_queues(void **state)
 {
 	(void)state;
+	WORLD_LONG();
 	for (unsigned i = 0; i < world_seeds(4); i++)
 		a_small_cq(700 + i, i % 2);
 }

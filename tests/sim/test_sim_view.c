@@ -306,6 +306,7 @@ static void a_client_that_hears_of_a_view_tells_the_others_of_its_pool(void **st
 static void a_view_needs_more_than_half_of_the_servers(void **state)
 {
 	(void)state;
+	WORLD_LONG();
 	open_world(420, SERVERS);
 	members_all_up(SERVERS);
 	users_begin();

@@ -220,4 +220,13 @@ static inline unsigned world_storms(unsigned n)
 	return test_rounds(world_seeds(n), 1);
 }
 
+/* WORLD_LONG -- a test of seconds of processor time, which `make check` leaves to check-long. */
+#define WORLD_LONG()                                                                                                   \
+	do {                                                                                                           \
+		if (test_short()) {                                                                                    \
+			print_message("it takes seconds of processor time: make check-long\n");                        \
+			skip();                                                                                        \
+		}                                                                                                      \
+	} while (0)
+
 #endif
