@@ -16,8 +16,8 @@ struct keep_clock {
 	uint64_t passed_max, passed_min_ns; /* nanoseconds since, by the clock that counts more, and by the other */
 };
 /* keep_time -- a time of the saved clock on the present one, passed_ns after it was saved; 0: before its zero.
- * keep_past
- * -- the same, at the latest now, also if the file says otherwise: for births and deletions. */
+ * keep_past -- the same, at the latest now, also if the file says otherwise: for births and deletions. keep_clock_of --
+ * the clock of a file with this head, at these times. */
 uint64_t keep_time(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns);
 uint64_t keep_past(const struct keep_clock *c, uint64_t saved_ns, uint64_t passed_ns);
 struct keep_clock keep_clock_of(const struct keep_head *head, uint64_t now_ns, uint64_t wall_ns);

@@ -26,8 +26,8 @@ struct room {
 	struct arena_walk walk; /* `from` begins the stretch so far */
 	struct kv_list node;    /* in the store's `clearing`, while mem is not NULL */
 	struct block *block;    /* BLOCK_STAGED, the later owner */
-	uint64_t size, start;
-	uint64_t pinned;
+	uint64_t size, start;   /* bytes; where the search in the arena began */
+	uint64_t pinned;        /* bytes of pinned blocks in the stretch */
 	bool begun, wrapped, pinned_too, found,
 		waits;   /* begun: it has a walk, and may have memory. Facts, not states: most combinations occur */
 	bool charged;    /* its tenant has its bytes; before that nothing else begins */

@@ -223,6 +223,7 @@ bool store_key_deleted(const struct store *s, uint64_t hash, uint64_t now_ns, ui
 /* store_drop -- make a staged or live block invisible; its memory is freed with the last reference. */
 void store_drop(struct store *s, struct block *b);
 
+/* store_expire_at -- a block lives until expires_ns; KV_NEVER: without end. */
 void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 
 /* store_doubt -- hide blocks born before now: other servers may have deleted them. store_judge -- drop judged blocks in
