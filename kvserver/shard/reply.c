@@ -150,6 +150,8 @@ static bool encode(struct link *l, const struct wire_reply *r)
 static void held_fill(struct held *h, const struct wire_reply *r)
 {
 	const uint8_t *const from[] = {r->exists.bitmap, r->exists.deleted, r->exists.tier};
+	const uint32_t pages =
+		1u << WIRE_STAT | 1u << WIRE_TOMBS | 1u << WIRE_SPACES | 1u << WIRE_TENANTS | 1u << WIRE_LEASES;
 	h->reply = *r;
 	if (r->type == WIRE_EXISTS && r->exists.count) {
 		for (unsigned i = 0; i < KV_COUNT(from); i++)
@@ -157,7 +159,7 @@ static void held_fill(struct held *h, const struct wire_reply *r)
 		h->reply.exists.bitmap = h->bitmap[0];
 		h->reply.exists.deleted = h->bitmap[1];
 		h->reply.exists.tier = h->bitmap[2];
-	} else if (r->type == WIRE_TOMBS || r->type == WIRE_SPACES || r->type == WIRE_TENANTS) {
+	} else if (pages >> r->type & 1) {
 		h->reply = (struct wire_reply){.type = r->type,
 					       .status = WIRE_BUSY,
 					       .id = r->id,
@@ -195,8 +197,10 @@ static void max_to(uint64_t *max, uint64_t v)
 static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted_ns, uint64_t replied_ns,
 		     const struct wire_bytes *key)
 {
-	static const char *const types[] = {"",    "GET",  "PUT",    "EXISTS", "DELETE", "TOUCH",
-					    "PIN", "STAT", "CANCEL", "PING",   "TOMBS"};
+	static const char *const types[] = {"",       "GET",     "PUT",     "EXISTS",  "DELETE", "TOUCH",
+					    "PIN",    "STAT",    "CANCEL",  "PING",    "TOMBS",  "CLEAR",
+					    "SPACES", "TENANTS", "SESSION", "RELEASE", "PROVE",  "LEASES"};
+	_Static_assert(KV_COUNT(types) == WIRE_TYPES, "each type has its name");
 	struct shard *s = l->attachment->shard;
 	char text[KV_KEY_TEXT], left_out[64] = "";
 	uint64_t suppressed;

@@ -333,7 +333,7 @@ static __attribute__((noinline)) void stack_use(void)
 static void held_replies_keep_their_bytes(void **state)
 {
 	static struct te_msg *taken[1024];
-	enum wire_type pages[] = {WIRE_TOMBS, WIRE_SPACES, WIRE_TENANTS};
+	enum wire_type pages[] = {WIRE_STAT, WIRE_TOMBS, WIRE_SPACES, WIRE_TENANTS, WIRE_LEASES};
 	const struct link *ours = &rig.attachment->link[0];
 	struct wire_request q = rig_request(WIRE_DELETE, "gone"), page[KV_COUNT(pages)];
 	uint8_t digest[16];
