@@ -4,8 +4,8 @@
  * The poller waits for the CQ's descriptor, or for an epoll descriptor over the CQs of all rails and the bells of local
  * peers; if one rail lacks a descriptor, the loop polls. Before a sleep each CQ is armed (fi_trywait), and each local
  * peer is asked to ring, also for room in a full ring. No event announces a new connection, so a stalled link keeps the
- * loop awake for some milliseconds, and is then retried in each turn. An engine
- * without descriptors is active while it has a peer. */
+ * loop awake for some milliseconds, and is then retried in each turn. An engine without descriptors is active while it
+ * has a peer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -10,8 +10,8 @@
  * it lacks, some parts per turn; then its endpoint opens, and everything is reset once more.
  *
  * Where closing is slow (EFA), an endpoint is abandoned (fabric/retire.c). Its operations and receives are in limbo
- * until it is closed; then te_handlers.fenced runs. A second fence before that opens no endpoint
- * until all are closed. */
+ * until it is closed; then te_handlers.fenced runs. A second fence before that opens no endpoint until all are closed.
+ */
 #include "engine/addr.h"
 #include "engine/cut.h"
 #include "engine/fence.h"

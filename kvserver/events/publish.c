@@ -240,7 +240,7 @@ int publish_start(struct kvs_server *s, struct kv_error *err)
 	int rc;
 	if (!s->opt.events_at)
 		return 0;
-	p = calloc(1, sizeof(*p)); /* (more than a coroutine's stack) */
+	p = calloc(1, sizeof(*p)); /* too large for a coroutine's stack */
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory to publish events");
 	p->server = s;

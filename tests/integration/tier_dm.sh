@@ -4,7 +4,7 @@
 # writes: misses and an event meanwhile, the right bytes afterwards.
 . "$(dirname "$0")/lib.bash"
 plan 10
-without() { skip_all 10 "$1; this script has not been run on a kernel that has both"; }
+without() { skip_all 10 "$1"; }
 [ "$(id -u)" = 0 ] || without "only root can make a disk"
 command -v dmsetup >/dev/null || without "there is no dmsetup (Debian: dmsetup)"
 modprobe -q dm-flakey 2>/dev/null
