@@ -499,29 +499,71 @@ static void check_scan_fails(const char *path, const char *part)
 	check_contains(err.text, part);
 }
 
+static void write_bytes(const char *path, const char *mode, const char *bytes, size_t len)
+{
+	FILE *f = fopen(path, mode);
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* One member of two requests. Returns its length. */
+static size_t gzip_member(const char *path, char *out, size_t cap)
+{
+	size_t len;
+	FILE *f;
+	write_gzip(path, "wb",
+		   "{\"timestamp\": 0, \"hash_ids\": [1, 2]}\n{\"timestamp\": 5, \"hash_ids\": [1, 2, 3]}\n");
+	f = fopen(path, "rb");
+	len = fread(out, 1, cap, f);
+	fclose(f);
+	return len;
+}
+
 static void damaged_gzip_files_are_refused(void **state)
 {
 	struct check_file file = check_file_make("");
 	char whole[4096];
-	size_t len;
-	FILE *f;
+	size_t len = gzip_member(file.path, whole, sizeof(whole));
 	(void)state;
-	write_gzip(file.path, "wb",
-		   "{\"timestamp\": 0, \"hash_ids\": [1, 2]}\n{\"timestamp\": 5, \"hash_ids\": [1, 2, 3]}\n");
-	f = fopen(file.path, "rb");
-	len = fread(whole, 1, sizeof(whole), f);
-	fclose(f);
 	for (size_t cut = 2; cut < len; cut++) { /* at each byte */
-		f = fopen(file.path, "wb");
-		fwrite(whole, 1, cut, f);
-		fclose(f);
+		write_bytes(file.path, "wb", whole, cut);
 		check_scan_fails(file.path, "ends early");
 	}
-	f = fopen(file.path, "wb");
-	whole[len - 6] ^= 1; /* its checksum */
-	fwrite(whole, 1, len, f);
-	fclose(f);
-	check_scan_fails(file.path, "are damaged");
+	for (size_t i = len - 8; i < len; i++) { /* its checksum and its length */
+		whole[i] ^= 1;
+		write_bytes(file.path, "wb", whole, len);
+		check_scan_fails(file.path, "are damaged");
+		whole[i] ^= 1;
+	}
+	whole[len] = 'x';
+	write_bytes(file.path, "wb", whole, len + 1);
+	check_scan_fails(file.path, "the gzip data of");
+	check_file_remove(&file);
+}
+
+static void damaged_further_members_are_refused(void **state)
+{
+	struct check_file file = check_file_make("");
+	char whole[4096];
+	size_t len = gzip_member(file.path, whole, sizeof(whole));
+	(void)state;
+	for (size_t cut = 1; cut < len; cut++) {
+		write_bytes(file.path, "wb", whole, len);
+		write_bytes(file.path, "ab", whole, cut);
+		check_scan_fails(file.path, "ends early");
+	}
+	for (size_t i = 0; i < 2; i++) { /* its first bytes */
+		write_bytes(file.path, "wb", whole, len);
+		whole[i] ^= 1;
+		write_bytes(file.path, "ab", whole, len);
+		whole[i] ^= 1;
+		check_scan_fails(file.path, "are damaged after line 2");
+	}
+	write_bytes(file.path, "wb", whole, len);
+	write_bytes(file.path, "ab", "\0\0", 2);
+	write_bytes(file.path, "ab", whole, len); /* behind zeros there is nothing */
+	check_scan_fails(file.path, "are damaged after line 2");
 	check_file_remove(&file);
 }
 
@@ -719,6 +761,7 @@ int main(void)
 		cmocka_unit_test(a_pipe_with_delays_is_refused),
 		cmocka_unit_test(gzip_files_are_read),
 		cmocka_unit_test(damaged_gzip_files_are_refused),
+		cmocka_unit_test(damaged_further_members_are_refused),
 		cmocka_unit_test(other_formats_are_named),
 		cmocka_unit_test(times_of_azure_and_burstgpt_are_read),
 		cmocka_unit_test(bad_rows_of_csv_are_named),
