@@ -131,6 +131,7 @@ static bool node_there(struct cli *cli, const char *node, char *out_all, size_t 
 	struct kvc_server_info s;
 	bool there = false, all = true;
 	size_t len = 0;
+	out_all[0] = '\0';
 	for (unsigned at = 0; look_next(cli, &at, &s); len = strlen(out_all)) {
 		there |= strcmp(node, node_of(&s)) == 0;
 		all &= s.node_id[0] || s.member[0] || s.state == KVC_SERVER_UP;
