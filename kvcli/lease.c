@@ -18,10 +18,8 @@ struct holder {
 };
 
 struct holders {
-	struct look looks[LOOK_MAX];
 	struct holder *at;
 	size_t count;
-	unsigned silent; /* servers without an answer */
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -50,28 +48,11 @@ static int holders_add(struct holders *h, const struct kvc_server_info *server, 
 	return 0;
 }
 
-/* 0 or -KV_ENOMEM; *err names a server that does not answer. */
-static int holders_read(struct cli *cli, struct holders *out, struct kv_error *err)
+static int holders_of_one(struct cli *cli, const struct kvc_call *call, const struct kvc_server_info *server, void *arg)
 {
-	struct kvc_lease_holder *of_one = calloc(ROOM, sizeof(*of_one));
-	unsigned n = look_all(cli, out->looks);
-	int rc = of_one ? 0 : -KV_ENOMEM;
-	for (unsigned i = 0; rc == 0 && i < n; i++) {
-		const struct look *l = &out->looks[i];
-		struct kvc_call call = {.size = sizeof(call), .server = i};
-		int count = look_answers(l) ? kvc_leases(cli->pool, of_one, ROOM, &call) : 0;
-		if (l->known && (!look_answers(l) || count < 0)) {
-			out->silent++;
-			kv_fail(err, l->code < 0 ? l->code : count, "leases: those of %u server%s are missing: %s",
-				out->silent, kv_plural(out->silent), count < 0 ? kv_strerror(count) : look_why(l));
-		}
-		if (count > 0)
-			rc = holders_add(out, &l->info, of_one, KV_MIN((size_t)count, (size_t)ROOM));
-	}
-	free(of_one);
-	if (out->count)
-		qsort(out->at, out->count, sizeof(out->at[0]), by_bytes);
-	return rc;
+	static struct kvc_lease_holder of_one[ROOM];
+	int n = kvc_leases(cli->pool, of_one, ROOM, call);
+	return n > 0 ? holders_add(arg, server, of_one, KV_MIN((size_t)n, (size_t)ROOM)) : n;
 }
 
 /* ---- output ---- */
@@ -143,20 +124,19 @@ static int json_print(const struct holders *h, struct kv_error *err)
 
 int leases_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
-	struct holders *h = calloc(1, sizeof(*h));
-	int status = CLI_FAILED, rc = h ? holders_read(cli, h, err) : -KV_ENOMEM;
+	struct holders h = {0};
+	int silent = look_each(cli, "leases", holders_of_one, &h, err), rc = KV_MIN(silent, 0);
 	(void)line;
-	if (rc) {
-		kv_fail(err, rc, "leases: %s", kv_strerror(rc));
-	} else if (!cli->opt->json || json_print(h, err) == 0) {
-		if (!cli->opt->json && h->count)
-			table_print(h);
-		else if (!cli->opt->json && !h->silent)
-			printf("no client on the host of a server holds leases\n");
-		status = h->silent ? CLI_NOT_FOUND : CLI_OK;
-	}
-	if (h)
-		free(h->at);
-	free(h);
-	return status;
+	if (h.count)
+		qsort(h.at, h.count, sizeof(h.at[0]), by_bytes);
+	if (rc == 0 && cli->opt->json)
+		rc = json_print(&h, err);
+	else if (rc == 0 && h.count)
+		table_print(&h);
+	else if (silent == 0)
+		printf("no client on the host of a server holds leases\n");
+	free(h.at);
+	if (rc < 0)
+		return CLI_FAILED;
+	return silent ? CLI_NOT_FOUND : CLI_OK;
 }

@@ -93,19 +93,27 @@ bool look_next(struct cli *cli, unsigned *at, struct kvc_server_info *out)
 	return rc == 0;
 }
 
-unsigned look_each(struct cli *cli, const char *what,
-		   int (*ask)(struct cli *cli, const struct kvc_call *call, void *arg), void *arg, struct kv_error *err)
+static int silent_fail(const struct look *l, int rc, const char *what, int silent, struct kv_error *err)
+{
+	bool known = !look_answers(l) && l->info.why[0];
+	return kv_fail(err, rc, "%s: those of %d server%s are missing: %s%s%s", what, silent,
+		       kv_plural((unsigned)silent), known ? l->info.why : l->info.name, known ? "" : ": ",
+		       known ? "" : kv_strerror(rc));
+}
+
+int look_each(struct cli *cli, const char *what, look_ask ask, void *arg, struct kv_error *err)
 {
 	static struct look looks[LOOK_MAX];
-	unsigned n = look_all(cli, looks), silent = 0;
+	unsigned n = look_all(cli, looks);
+	int silent = 0;
 	for (unsigned i = 0; i < n; i++) {
 		const struct kvc_call call = {.size = sizeof(call), .server = i};
-		int rc = look_answers(&looks[i]) ? ask(cli, &call, arg) : looks[i].code;
-		if (!looks[i].known || rc >= 0)
-			continue;
-		silent++;
-		kv_fail(err, rc, "%s: those of %u server%s are missing: %s", what, silent, kv_plural(silent),
-			look_why(&looks[i]));
+		const struct look *l = &looks[i];
+		int rc = look_answers(l) ? ask(cli, &call, &l->info, arg) : l->code;
+		if (rc == -KV_ENOMEM)
+			return kv_fail(err, rc, "%s: %s", what, kv_strerror(rc));
+		if (l->known && rc < 0)
+			silent_fail(l, rc, what, ++silent, err);
 	}
 	return silent;
 }

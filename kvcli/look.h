@@ -42,11 +42,13 @@ unsigned look_all(struct cli *cli, struct look *out);
 /* look_next -- the next server known to the pool, from number *at on, which moves behind it. False: there is none. */
 bool look_next(struct cli *cli, unsigned *at, struct kvc_server_info *out);
 
-/* look_each -- ask every server that answers, one after the other. ask: returns a number from 0 on, or a code. Returns
- * how many servers do not answer; *err says that those of `what` are missing, and why. Blocks. */
-unsigned look_each(struct cli *cli, const char *what,
-		   int (*ask)(struct cli *cli, const struct kvc_call *call, void *arg), void *arg,
-		   struct kv_error *err);
+/* The question of look_each to one server; server: valid until the next look_each. Returns a number from 0 on, or a
+ * code; -KV_ENOMEM: this program has no memory. */
+typedef int (*look_ask)(struct cli *cli, const struct kvc_call *call, const struct kvc_server_info *server, void *arg);
+
+/* look_each -- ask every server that answers, one after the other. Returns how many servers do not answer, or
+ * -KV_ENOMEM, which ends it; *err says that those of `what` are missing, and why. Blocks. Thread: main. */
+int look_each(struct cli *cli, const char *what, look_ask ask, void *arg, struct kv_error *err);
 
 /* look_answers -- whether the server answers: it may still refuse its numbers to this client's tenant. look_why -- why
  * it does not. */

@@ -120,10 +120,11 @@ static int spaces_add(struct spaces *s, const struct kvc_namespace *from, size_t
 	return 0;
 }
 
-static int spaces_of_one(struct cli *cli, const struct kvc_call *call, void *arg)
+static int spaces_of_one(struct cli *cli, const struct kvc_call *call, const struct kvc_server_info *server, void *arg)
 {
 	static struct kvc_namespace of_one[ROOM];
 	int n = kvc_namespaces(cli->pool, of_one, ROOM, call);
+	(void)server;
 	return n > 0 ? spaces_add(arg, of_one, KV_MIN((size_t)n, (size_t)ROOM)) : n;
 }
 
@@ -158,12 +159,11 @@ static int json_print(const struct spaces *s, struct kv_error *err)
 int namespaces_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	struct spaces s = {0};
-	unsigned silent = look_each(cli, "namespaces", spaces_of_one, &s, err);
-	int rc = 0;
+	int silent = look_each(cli, "namespaces", spaces_of_one, &s, err), rc = KV_MIN(silent, 0);
 	(void)line;
-	if (cli->opt->json)
+	if (rc == 0 && cli->opt->json)
 		rc = json_print(&s, err);
-	else
+	else if (rc == 0)
 		table_print(&s);
 	free(s.all);
 	if (rc < 0)

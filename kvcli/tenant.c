@@ -16,7 +16,7 @@ enum { ROOM = 512 }; /* tenants of a server, with those that were removed */
 struct tenants {
 	struct kvc_tenant of[ROOM]; /* the sum over the servers, by name */
 	unsigned count;
-	unsigned silent; /* servers without an answer */
+	int silent; /* servers without an answer, or -KV_ENOMEM */
 	uint64_t at_ns;
 };
 
@@ -75,16 +75,16 @@ static void tenants_add(struct tenants *to, const struct kvc_tenant *from, unsig
 	qsort(to->of, to->count, sizeof(to->of[0]), by_name);
 }
 
-static int tenants_of_one(struct cli *cli, const struct kvc_call *call, void *arg)
+static int tenants_of_one(struct cli *cli, const struct kvc_call *call, const struct kvc_server_info *server, void *arg)
 {
 	static struct kvc_tenant of_one[ROOM];
 	int n = kvc_tenants(cli->pool, of_one, ROOM, call);
+	(void)server;
 	if (n > 0)
 		tenants_add(arg, of_one, KV_MIN((unsigned)n, (unsigned)ROOM));
 	return n;
 }
 
-/* *err names a server that does not answer. */
 static void tenants_read(struct cli *cli, struct tenants *out, struct kv_error *err)
 {
 	*out = (struct tenants){.at_ns = kv_clock_now(&kv_clock_monotonic)};
@@ -177,7 +177,7 @@ static int json_print(const struct tenants *before, const struct tenants *now, s
 
 static int print(struct cli *cli, const struct tenants *before, const struct tenants *now, struct kv_error *err)
 {
-	if (cli->opt->json && json_print(before, now, err) < 0)
+	if (now->silent < 0 || (cli->opt->json && json_print(before, now, err) < 0))
 		return CLI_FAILED;
 	if (now->count == 0 && now->silent == 0)
 		kv_fail(err, -KV_ENOTFOUND, "tenants: the servers have none (kv-server --tenants)");
