@@ -4,6 +4,7 @@
 #define KVRAIL_KVCLIENT_COPY_H
 
 #include "kvclient/kvclient.h"
+#include "wire/wire.h"
 
 /* kc_copy_batch -- kvc_put_batch for older values: item i was put at born_ns[i] of CLOCK_MONOTONIC or later; not 0. It
  * undoes no later DELETE: an item's result is -KV_ENOTFOUND if another server has a younger value or surely deleted the
@@ -23,17 +24,26 @@ struct kc_tomb {
 	bool touched;
 };
 
-/* kc_tombs -- at most `max` such records of a shard of server i of the pool (200 suffice). *from begins as 0, and is 0
- * after the last ones. *out_since_ns: the shard has every deletion later than this CLOCK_MONOTONIC time, which may be
- * negative; *out_later: it may have more later, since members are away. Blocks.
- * Returns their number or a code; -KV_EINVAL: no such shard. */
-int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
-	     int64_t *out_since_ns, bool *out_later, const struct kvc_call *call);
+struct kc_tombs {
+	uint64_t next;    /* 0: no more follow */
+	int64_t since_ns; /* the shard has every deletion later than this CLOCK_MONOTONIC time, maybe a negative one */
+	bool later;       /* it may have more later, since members are away */
+	unsigned count;
+	struct kc_tomb tomb[WIRE_TOMBS_MAX];
+};
 
-/* kc_spaces -- at most `max` namespaces of such a shard (64 suffice), from *from on, as kc_tombs. *out_floor: no
- * namespace that the shard has forgotten had a higher generation. */
-int kc_spaces(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_namespace *out,
-	      unsigned max, uint64_t *out_floor, const struct kvc_call *call);
+/* Namespaces, tenants or holders of leases of a shard. */
+struct kc_rows {
+	uint64_t next;  /* 0: no more follow */
+	uint64_t floor; /* no namespace that the shard has forgotten had a higher generation */
+	unsigned count;
+	struct wire_row row[WIRE_SPACES_MAX]; /* pages of the others have no more */
+};
+
+/* kc_tombs -- such records of shard call->shard - 1 of call->server, from number `from` on (0: from the first one).
+ * kc_spaces -- its namespaces, likewise. Block. 0 or a code; -KV_EINVAL: no such shard. */
+int kc_tombs(struct kvc_pool *pool, uint64_t from, struct kc_tombs *out, const struct kvc_call *call);
+int kc_spaces(struct kvc_pool *pool, uint64_t from, struct kc_rows *out, const struct kvc_call *call);
 
 /* kc_session_open_in -- kvc_session_open for copies into another namespace than the pool's. `space` stays the caller's
  * and valid while the session is open. With call->session, kc_copy_batch and kc_delete_at are about its keys. */

@@ -39,4 +39,13 @@ static inline uint32_t wire_record_padded(uint32_t bytes)
 	return (bytes + 7) & ~7u;
 }
 
+/* wire_counted -- the number of items, 6 bytes of zeros, and the items. */
+WIRE_INLINE void wire_counted(struct wire_walk *w, uint32_t *count, const uint8_t **items, size_t size)
+{
+	wire_count(w, count);
+	wire_zero16(w);
+	wire_zero32(w);
+	wire_span(w, items, *count * size);
+}
+
 #endif

@@ -20,11 +20,11 @@ enum {
 };
 
 /* A packed namespace, tenant or holder: the length of its name and flags, four bytes each; the name; numbers. */
-enum { ROW_FLAGS = 4, ROW_NAME = 8, ROW_NUMBERS = ROW_NAME + KV_SPACE_MAX, TENANT_LISTED = 1 };
+enum { ROW_FLAGS = 4, ROW_NAME = 8, ROW_NUMBERS = ROW_NAME + KV_SPACE_MAX };
 
-_Static_assert(ROW_NUMBERS + 6 * 8 == WIRE_SPACE_BYTES, "a packed namespace");
-_Static_assert(ROW_NUMBERS + 15 * 8 == WIRE_TENANT_BYTES, "a packed tenant");
-_Static_assert(ROW_NUMBERS + 6 * 8 == WIRE_HOLDER_BYTES, "a packed holder");
+_Static_assert(ROW_NUMBERS + WIRE_SPACE_NUMBERS * 8 == WIRE_SPACE_BYTES, "a packed namespace");
+_Static_assert(ROW_NUMBERS + WIRE_TENANT_NUMBERS * 8 == WIRE_TENANT_BYTES, "a packed tenant");
+_Static_assert(ROW_NUMBERS + WIRE_HOLDER_NUMBERS * 8 == WIRE_HOLDER_BYTES, "a packed holder");
 
 /* A pair of STAT. */
 enum { PAIR_ID = 0, PAIR_ZERO = 4, PAIR_VALUE = 8, PAIR_SIZE = 16 };
@@ -84,6 +84,18 @@ static inline uint32_t bitmap_bytes(uint32_t count)
 	return (count + 7) / 8;
 }
 
+static inline uint32_t row_numbers(uint8_t type)
+{
+	if (type == WIRE_TENANTS)
+		return WIRE_TENANT_NUMBERS;
+	return type == WIRE_SPACES ? WIRE_SPACE_NUMBERS : WIRE_HOLDER_NUMBERS;
+}
+
+size_t wire_row_bytes(uint8_t type)
+{
+	return ROW_NUMBERS + 8 * (size_t)row_numbers(type);
+}
+
 /* ---- limits ---- */
 
 /* Bits beyond the last key are zero. The bitmap lies in the input. */
@@ -100,11 +112,12 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	return reserved == 0;
 }
 
-/* Names are what kv_space_check allows, and padded with zeros. flags: those allowed. */
-static bool rows_valid(const uint8_t *rows, uint32_t count, size_t bytes, uint32_t flags)
+/* Names are what kv_space_check allows, and padded with zeros. */
+static bool rows_valid(const struct wire_reply *r)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		const uint8_t *p = rows + i * bytes;
+	uint32_t flags = r->type == WIRE_TENANTS ? WIRE_ROW_LISTED : 0;
+	for (uint32_t i = 0; i < r->rows.count; i++) {
+		const uint8_t *p = r->rows.at + i * wire_row_bytes(r->type);
 		uint32_t len = kv_get32(p);
 		if (len > KV_SPACE_MAX || !kv_space_check(p + ROW_NAME, len) || kv_get32(p + ROW_FLAGS) & ~flags)
 			return false;
@@ -147,11 +160,11 @@ static bool lengths_valid(const struct wire_reply *r)
 	case WIRE_TOMBS:
 		return r->tombs.count <= WIRE_TOMBS_MAX;
 	case WIRE_SPACES:
-		return r->spaces.count <= WIRE_SPACES_MAX;
+		return r->rows.count <= WIRE_SPACES_MAX;
 	case WIRE_TENANTS:
-		return r->tenants.count <= WIRE_TENANTS_MAX;
+		return r->rows.count <= WIRE_TENANTS_MAX;
 	case WIRE_LEASES:
-		return r->leases.count <= WIRE_LEASES_MAX;
+		return r->rows.count <= WIRE_LEASES_MAX;
 	default:
 		return true;
 	}
@@ -165,13 +178,7 @@ static bool contents_valid(const struct wire_reply *r)
 		       (!(r->flags & WIRE_EXISTS_TIER) || bitmap_valid(r->exists.tier, r->exists.count));
 	if (r->type == WIRE_STAT)
 		return pairs_valid(r->stat.pairs, r->stat.count);
-	if (r->type == WIRE_SPACES)
-		return rows_valid(r->spaces.spaces, r->spaces.count, WIRE_SPACE_BYTES, 0);
-	if (r->type == WIRE_TENANTS)
-		return rows_valid(r->tenants.tenants, r->tenants.count, WIRE_TENANT_BYTES, TENANT_LISTED);
-	if (r->type == WIRE_LEASES)
-		return rows_valid(r->leases.holders, r->leases.count, WIRE_HOLDER_BYTES, 0);
-	return true;
+	return !wire_lists(r->type) || rows_valid(r);
 }
 
 /* ---- fields ---- */
@@ -213,14 +220,6 @@ WIRE_INLINE void exists_walk(struct wire_walk *w, struct wire_reply *r)
 		r->exists.tier = NULL;
 }
 
-WIRE_INLINE void stat_walk(struct wire_walk *w, struct wire_reply *r)
-{
-	wire_count(w, &r->stat.count);
-	wire_zero16(w);
-	wire_zero32(w);
-	wire_span(w, &r->stat.pairs, (size_t)r->stat.count * PAIR_SIZE);
-}
-
 WIRE_INLINE void tombs_walk(struct wire_walk *w, struct wire_reply *r)
 {
 	wire_u64(w, &r->tombs.next);
@@ -230,32 +229,14 @@ WIRE_INLINE void tombs_walk(struct wire_walk *w, struct wire_reply *r)
 	wire_span(w, &r->tombs.tombs, (size_t)r->tombs.count * TOMB_SIZE);
 }
 
-WIRE_INLINE void spaces_walk(struct wire_walk *w, struct wire_reply *r)
+WIRE_INLINE void rows_walk(struct wire_walk *w, struct wire_reply *r)
 {
-	wire_u64(w, &r->spaces.next);
-	wire_u64(w, &r->spaces.floor);
-	wire_count(w, &r->spaces.count);
-	wire_zero16(w);
-	wire_zero32(w);
-	wire_span(w, &r->spaces.spaces, (size_t)r->spaces.count * WIRE_SPACE_BYTES);
-}
-
-WIRE_INLINE void tenants_walk(struct wire_walk *w, struct wire_reply *r)
-{
-	wire_u64(w, &r->tenants.next);
-	wire_count(w, &r->tenants.count);
-	wire_zero16(w);
-	wire_zero32(w);
-	wire_span(w, &r->tenants.tenants, (size_t)r->tenants.count * WIRE_TENANT_BYTES);
-}
-
-WIRE_INLINE void leases_walk(struct wire_walk *w, struct wire_reply *r)
-{
-	wire_u64(w, &r->leases.next);
-	wire_count(w, &r->leases.count);
-	wire_zero16(w);
-	wire_zero32(w);
-	wire_span(w, &r->leases.holders, (size_t)r->leases.count * WIRE_HOLDER_BYTES);
+	wire_u64(w, &r->rows.next);
+	if (r->type == WIRE_SPACES)
+		wire_u64(w, &r->rows.floor);
+	else if (!w->writing)
+		r->rows.floor = 0;
+	wire_counted(w, &r->rows.count, &r->rows.at, wire_row_bytes(r->type));
 }
 
 WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
@@ -281,7 +262,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 		wire_u64(w, &r->touch.clock_ns);
 		break;
 	case WIRE_STAT:
-		stat_walk(w, r);
+		wire_counted(w, &r->stat.count, &r->stat.pairs, PAIR_SIZE);
 		break;
 	case WIRE_CANCEL:
 		wire_u64(w, &r->cancel.id);
@@ -300,13 +281,9 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_reply *r)
 		wire_u64(w, &r->clear.generation);
 		break;
 	case WIRE_SPACES:
-		spaces_walk(w, r);
-		break;
 	case WIRE_TENANTS:
-		tenants_walk(w, r);
-		break;
 	case WIRE_LEASES:
-		leases_walk(w, r);
+		rows_walk(w, r);
 		break;
 	default: /* PIN has no body */
 		break;
@@ -331,12 +308,8 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 		n += r->stat.count * PAIR_SIZE;
 	if (r->type == WIRE_TOMBS)
 		n += r->tombs.count * TOMB_SIZE;
-	if (r->type == WIRE_SPACES)
-		n += r->spaces.count * WIRE_SPACE_BYTES;
-	if (r->type == WIRE_TENANTS)
-		n += r->tenants.count * WIRE_TENANT_BYTES;
-	if (r->type == WIRE_LEASES)
-		n += r->leases.count * WIRE_HOLDER_BYTES;
+	if (wire_lists(r->type))
+		n += (uint32_t)(r->rows.count * wire_row_bytes(r->type));
 	return n;
 }
 
@@ -419,63 +392,26 @@ void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out
 	*out_touched = age & TOMB_TOUCHED;
 }
 
-static uint8_t *row_name_put(uint8_t *p, const char *name, uint32_t flags)
+void wire_row_put(uint8_t *rows, uint32_t i, uint8_t type, const struct wire_row *row)
 {
-	uint32_t len = (uint32_t)strlen(name);
+	uint8_t *p = rows + i * wire_row_bytes(type);
+	uint32_t len = (uint32_t)strlen(row->name);
 	memset(p, 0, ROW_NUMBERS);
 	kv_put32(p, len);
-	kv_put32(p + ROW_FLAGS, flags);
-	memcpy(p + ROW_NAME, name, len);
-	return p + ROW_NUMBERS;
+	kv_put32(p + ROW_FLAGS, row->flags);
+	memcpy(p + ROW_NAME, row->name, len);
+	for (uint32_t k = 0; k < row_numbers(type); k++)
+		kv_put64(p + ROW_NUMBERS + 8 * (size_t)k, row->number[k]);
 }
 
-static const uint8_t *row_name(const uint8_t *p, char out[KV_SPACE_MAX + 1])
+void wire_row(const uint8_t *rows, uint32_t i, uint8_t type, struct wire_row *out)
 {
-	memcpy(out, p + ROW_NAME, KV_SPACE_MAX);
-	out[KV_SPACE_MAX] = 0;
-	return p + ROW_NUMBERS;
-}
-
-void wire_space_put(uint8_t *spaces, uint32_t i, const struct wire_space *space)
-{
-	const uint64_t number[] = {space->generation, space->blocks, space->bytes,
-				   space->tier_bytes, space->gets,   space->hits};
-	uint8_t *p = row_name_put(spaces + (size_t)i * WIRE_SPACE_BYTES, space->name, 0);
-	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		kv_put64(p + 8 * (size_t)k, number[k]);
-}
-
-void wire_space(const uint8_t *spaces, uint32_t i, struct wire_space *out)
-{
-	const uint8_t *p = row_name(spaces + (size_t)i * WIRE_SPACE_BYTES, out->name);
-	uint64_t *const number[] = {&out->generation, &out->blocks, &out->bytes,
-				    &out->tier_bytes, &out->gets,   &out->hits};
-	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		*number[k] = kv_get64(p + 8 * (size_t)k);
-}
-
-/* In the order of the protocol. */
-#define TENANT_NUMBERS(t)                                                                                              \
-	{&(t)->bytes,     &(t)->share,    &(t)->cap,    &(t)->tier_bytes,   &(t)->tier_cap,                            \
-	 &(t)->pinned,    &(t)->pins_cap, &(t)->active, &(t)->requests_max, &(t)->read_bytes,                          \
-	 &(t)->read_rate, &(t)->sessions, &(t)->spaces, &(t)->evicted,      &(t)->denied}
-
-void wire_tenant_put(uint8_t *tenants, uint32_t i, const struct wire_tenant *tenant)
-{
-	const uint64_t *const number[] = TENANT_NUMBERS(tenant);
-	uint8_t *p =
-		row_name_put(tenants + (size_t)i * WIRE_TENANT_BYTES, tenant->name, tenant->listed ? TENANT_LISTED : 0);
-	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		kv_put64(p + 8 * (size_t)k, *number[k]);
-}
-
-void wire_tenant(const uint8_t *tenants, uint32_t i, struct wire_tenant *out)
-{
-	const uint8_t *row = tenants + (size_t)i * WIRE_TENANT_BYTES, *p = row_name(row, out->name);
-	uint64_t *const number[] = TENANT_NUMBERS(out);
-	out->listed = kv_get32(row + ROW_FLAGS) & TENANT_LISTED;
-	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		*number[k] = kv_get64(p + 8 * (size_t)k);
+	const uint8_t *p = rows + i * wire_row_bytes(type);
+	memcpy(out->name, p + ROW_NAME, KV_SPACE_MAX);
+	out->name[KV_SPACE_MAX] = 0;
+	out->flags = kv_get32(p + ROW_FLAGS);
+	for (uint32_t k = 0; k < row_numbers(type); k++)
+		out->number[k] = kv_get64(p + ROW_NUMBERS + 8 * (size_t)k);
 }
 
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value)
@@ -483,21 +419,4 @@ void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t
 	const uint8_t *p = pairs + (size_t)i * PAIR_SIZE;
 	*out_id = kv_get32(p + PAIR_ID);
 	*out_value = kv_get64(p + PAIR_VALUE);
-}
-
-void wire_holder_put(uint8_t *holders, uint32_t i, const struct wire_holder *holder)
-{
-	const uint64_t number[] = {holder->client_id, holder->session, holder->pid,
-				   holder->leases,    holder->bytes,   holder->age_ns};
-	uint8_t *p = row_name_put(holders + (size_t)i * WIRE_HOLDER_BYTES, holder->identity, 0);
-	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		kv_put64(p + 8 * (size_t)k, number[k]);
-}
-
-void wire_holder(const uint8_t *holders, uint32_t i, struct wire_holder *out)
-{
-	const uint8_t *p = row_name(holders + (size_t)i * WIRE_HOLDER_BYTES, out->identity);
-	uint64_t *const number[] = {&out->client_id, &out->session, &out->pid, &out->leases, &out->bytes, &out->age_ns};
-	for (unsigned k = 0; k < KV_COUNT(number); k++)
-		*number[k] = kv_get64(p + 8 * (size_t)k);
 }

@@ -214,15 +214,6 @@ WIRE_INLINE void put_walk(struct wire_walk *w, struct wire_request *r)
 	wire_span(w, &r->put.inline_data.data, r->put.inline_data.len);
 }
 
-/* A count, and the items, of `size` bytes each. */
-WIRE_INLINE void counted_walk(struct wire_walk *w, uint32_t *count, const uint8_t **items, size_t size)
-{
-	wire_count(w, count);
-	wire_zero16(w);
-	wire_zero32(w);
-	wire_span(w, items, *count * size);
-}
-
 WIRE_INLINE void delete_walk(struct wire_walk *w, struct wire_request *r)
 {
 	wire_count(w, &r->key.len);
@@ -257,7 +248,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 		put_walk(w, r);
 		break;
 	case WIRE_EXISTS:
-		counted_walk(w, &r->exists.count, &r->exists.digests, WIRE_DIGEST_BYTES);
+		wire_counted(w, &r->exists.count, &r->exists.digests, WIRE_DIGEST_BYTES);
 		break;
 	case WIRE_DELETE:
 		delete_walk(w, r);
@@ -266,7 +257,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 		touch_walk(w, r);
 		break;
 	case WIRE_PIN:
-		counted_walk(w, &r->key.len, &r->key.data, 1);
+		wire_counted(w, &r->key.len, &r->key.data, 1);
 		break;
 	case WIRE_CANCEL:
 		wire_u64(w, &r->cancel.id);
@@ -284,7 +275,7 @@ WIRE_INLINE void body_walk(struct wire_walk *w, struct wire_request *r)
 		session_walk(w, r);
 		break;
 	case WIRE_RELEASE:
-		counted_walk(w, &r->release.count, &r->release.leases, LEASE_SIZE);
+		wire_counted(w, &r->release.count, &r->release.leases, LEASE_SIZE);
 		break;
 	case WIRE_PROVE:
 		wire_u64(w, &r->prove.nonce);

@@ -306,20 +306,10 @@ struct wire_reply {
 		} clear;
 		struct {
 			uint64_t next;  /* 0: these are the last ones */
-			uint64_t floor; /* generation of a namespace that the shard does not know */
+			uint64_t floor; /* SPACES: generation of a namespace that the shard does not know */
 			uint32_t count;
-			const uint8_t *spaces; /* see wire_space */
-		} spaces;
-		struct {
-			uint64_t next; /* 0: these are the last ones */
-			uint32_t count;
-			const uint8_t *tenants; /* see wire_tenant */
-		} tenants;
-		struct {
-			uint64_t next;
-			uint32_t count;
-			const uint8_t *holders; /* see wire_holder */
-		} leases;
+			const uint8_t *at; /* see wire_row */
+		} rows;                    /* SPACES, TENANTS, LEASES */
 	};
 };
 
@@ -371,42 +361,68 @@ uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
 void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns, bool touched);
 void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns, bool *out_touched);
 
-/* A namespace of a shard, as SPACES lists it. */
-struct wire_space {
+/* The numbers of a namespace of a shard, in the order of SPACES. Blocks and used memory are with those of earlier
+ * generations not freed yet; TIER_USED is of this generation. */
+enum {
+	WIRE_SPACE_GENERATION,
+	WIRE_SPACE_BLOCKS,
+	WIRE_SPACE_USED,
+	WIRE_SPACE_TIER_USED,
+	WIRE_SPACE_GETS,
+	WIRE_SPACE_HITS,
+	WIRE_SPACE_NUMBERS
+};
+
+/* Those of a tenant, in the order of TENANTS. The limits are the shard's parts; UINT64_MAX: none. */
+enum {
+	WIRE_TENANT_USED,
+	WIRE_TENANT_SHARE,
+	WIRE_TENANT_CAP,
+	WIRE_TENANT_TIER_USED,
+	WIRE_TENANT_TIER_CAP,
+	WIRE_TENANT_PINNED,
+	WIRE_TENANT_PINS_CAP,
+	WIRE_TENANT_ACTIVE, /* requests in flight */
+	WIRE_TENANT_REQUESTS_MAX,
+	WIRE_TENANT_READ, /* bytes by GETs so far */
+	WIRE_TENANT_READ_RATE,
+	WIRE_TENANT_SESSIONS,
+	WIRE_TENANT_SPACES,
+	WIRE_TENANT_EVICTED,
+	WIRE_TENANT_DENIED,
+	WIRE_TENANT_NUMBERS
+};
+
+/* The numbers of a client on the server's host with leases of a shard, in the order of LEASES. Its name is the first 64
+ * bytes of its identity; "": it needed no key. */
+enum {
+	WIRE_HOLDER_CLIENT,
+	WIRE_HOLDER_SESSION,
+	WIRE_HOLDER_PID, /* as the server sees it; 0: it does not see that process */
+	WIRE_HOLDER_LEASES,
+	WIRE_HOLDER_USED,   /* bytes that cannot be evicted meanwhile */
+	WIRE_HOLDER_AGE_NS, /* of the oldest lease */
+	WIRE_HOLDER_NUMBERS
+};
+
+enum { WIRE_ROW_LISTED = 1 }; /* the tenant is in the present table */
+
+struct wire_row {
 	char name[KV_SPACE_MAX + 1];
-	/* blocks, bytes: with those of earlier generations not freed yet; tier_bytes: of this generation */
-	uint64_t generation, blocks, bytes, tier_bytes, gets, hits;
+	uint32_t flags;
+	uint64_t number[WIRE_TENANT_NUMBERS]; /* of a namespace or holder the first ones */
 };
 
-/* wire_space_put, wire_space -- packed namespace i. */
-void wire_space_put(uint8_t *spaces, uint32_t i, const struct wire_space *space);
-void wire_space(const uint8_t *spaces, uint32_t i, struct wire_space *out);
+/* wire_lists -- whether replies of this type have rows. wire_row_bytes -- length of a packed one. */
+static inline bool wire_lists(uint8_t type)
+{
+	return type == WIRE_SPACES || type == WIRE_TENANTS || type == WIRE_LEASES;
+}
+size_t wire_row_bytes(uint8_t type);
 
-/* A tenant of a shard, as TENANTS lists it. The limits are the shard's parts; UINT64_MAX: none. */
-struct wire_tenant {
-	char name[KV_SPACE_MAX + 1];
-	bool listed; /* in the present table */
-	uint64_t bytes, share, cap, tier_bytes, tier_cap, pinned, pins_cap;
-	uint64_t active, requests_max;  /* requests in flight */
-	uint64_t read_bytes, read_rate; /* by GETs, so far; a second at most */
-	uint64_t sessions, spaces, evicted, denied;
-};
-
-/* wire_tenant_put, wire_tenant -- packed tenant i. */
-void wire_tenant_put(uint8_t *tenants, uint32_t i, const struct wire_tenant *tenant);
-void wire_tenant(const uint8_t *tenants, uint32_t i, struct wire_tenant *out);
-
-/* A client on the server's host with leases of a shard, as LEASES lists it. */
-struct wire_holder {
-	char identity[KV_SPACE_MAX + 1]; /* its first 64 bytes; "": it needed no key */
-	uint64_t client_id, session;
-	uint64_t pid;                   /* as the server sees it; 0: it does not see that process */
-	uint64_t leases, bytes, age_ns; /* age: of the oldest */
-};
-
-/* wire_holder_put, wire_holder -- packed holder i. */
-void wire_holder_put(uint8_t *holders, uint32_t i, const struct wire_holder *holder);
-void wire_holder(const uint8_t *holders, uint32_t i, struct wire_holder *out);
+/* wire_row_put, wire_row -- packed row i of a reply of this type. */
+void wire_row_put(uint8_t *rows, uint32_t i, uint8_t type, const struct wire_row *row);
+void wire_row(const uint8_t *rows, uint32_t i, uint8_t type, struct wire_row *out);
 
 /* wire_frame_room -- bytes left in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)

@@ -34,7 +34,7 @@ struct call_args {
 	bool spare;              /* copies only */
 	uint64_t time_ns;        /* of DELETE */
 	struct kc_tombs *tombs;
-	struct kc_spaces *spaces;
+	struct kc_rows *spaces;
 	struct kvc_namespace *namespaces;
 	struct kvc_tenant *tenants;
 	struct kvc_lease_holder *holders;
@@ -350,45 +350,14 @@ int kc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, co
 				   &(struct call_args){.key = key, .time_ns = time_ns, .call = call});
 }
 
-int kc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kc_tomb *out, unsigned max,
-	     int64_t *out_since_ns, bool *out_later, const struct kvc_call *call)
+int kc_tombs(struct kvc_pool *pool, uint64_t from, struct kc_tombs *out, const struct kvc_call *call)
 {
-	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
-	struct kc_tombs tombs;
-	int rc;
-	own.server = server;
-	own.shard = shard + 1;
-	rc = (int)on_some_client(pool, do_tombs, &(struct call_args){.tombs = &tombs, .from = *from, .call = &own});
-	if (rc < 0)
-		return rc;
-	*from = tombs.next;
-	*out_since_ns = tombs.since_ns;
-	*out_later = tombs.later;
-	tombs.count = KV_MIN(tombs.count, max);
-	memcpy(out, tombs.tomb, tombs.count * sizeof(*out));
-	return (int)tombs.count;
+	return (int)on_some_client(pool, do_tombs, &(struct call_args){.from = from, .tombs = out, .call = call});
 }
 
-int kc_spaces(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_namespace *out,
-	      unsigned max, uint64_t *out_floor, const struct kvc_call *call)
+int kc_spaces(struct kvc_pool *pool, uint64_t from, struct kc_rows *out, const struct kvc_call *call)
 {
-	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
-	struct kc_spaces page;
-	unsigned n;
-	int rc;
-	own.server = server;
-	own.shard = shard + 1;
-	rc = (int)on_some_client(pool, do_spaces, &(struct call_args){.spaces = &page, .from = *from, .call = &own});
-	if (rc < 0)
-		return rc;
-	*from = page.next;
-	*out_floor = page.floor;
-	n = KV_MIN(page.count, max);
-	for (unsigned i = 0; i < n; i++) {
-		out[i] = (struct kvc_namespace){.generation = page.space[i].generation};
-		memcpy(out[i].name, page.space[i].name, sizeof(page.space[i].name));
-	}
-	return (int)n;
+	return (int)on_some_client(pool, do_spaces, &(struct call_args){.from = from, .spaces = out, .call = call});
 }
 
 int kvc_namespace_clear(struct kvc_pool *pool, uint64_t *out_generation, const struct kvc_call *call)

@@ -30,6 +30,6 @@ int kc_tombs_await(struct kvc_client *c, uint64_t from, struct kc_tombs *out, co
 /* kc_spaces_await -- a page of the namespaces of the same shard, from number `from` on. 0 or a code; -KV_EINVAL: no
  * such shard. */
 enum { KC_SPACES_MAX = 4096, KC_TENANTS_MAX = 512, KC_HOLDERS_MAX = 65536 }; /* of a shard */
-int kc_spaces_await(struct kvc_client *c, uint64_t from, struct kc_spaces *out, const struct kvc_call *call);
+int kc_spaces_await(struct kvc_client *c, uint64_t from, struct kc_rows *out, const struct kvc_call *call);
 
 #endif

@@ -9,60 +9,93 @@
 #include "kvclient/transfer/ask.h"
 #include "kvclient/transfer/call.h"
 
-struct listing;
+/* A number of a row: its place in the caller's struct. The server's number is the sum over its shards, or the largest
+ * of theirs: a session is on each shard, and so are a namespace and a holder's ids. */
+struct number {
+	size_t at;
+	bool largest;
+};
 
-/* A kind of rows. */
 struct kind {
-	size_t bytes;  /* of a row */
-	unsigned most; /* rows that a shard may have */
-	/* page_await -- append the page at *from to the list, and set *from to the next one; 0: there is none. */
-	int (*page_await)(struct kvc_client *c, uint64_t *from, struct listing *l, const struct kvc_call *call);
-	/* order -- as qsort's function; 0: rows of the same thing at two shards. add -- add one to the other. */
-	int (*order)(const void *a, const void *b);
-	void (*add)(void *to, const void *from);
+	uint8_t type;     /* of the request */
+	unsigned most;    /* rows that a shard may have */
+	size_t bytes;     /* of the caller's struct, which begins with the name */
+	size_t listed_at; /* its field for WIRE_ROW_LISTED; 0: none */
+	const struct number *number;
+	unsigned numbers;
+	int (*order)(const void *a, const void *b); /* of rows, as qsort's; 0: the same thing at two shards */
 };
 
 struct listing {
 	const struct kind *kind;
-	char *all;
+	struct wire_row *all;
 	size_t count, room;
 };
 
-/* Place for one more row. NULL: no memory. */
-static void *listing_room(struct listing *l)
+static int rows_add(struct listing *l, const struct kc_rows *page)
 {
-	if (l->count == l->room) {
+	if (l->count + page->count > l->room) {
 		size_t room = KV_MAX(l->room * 2, (size_t)256);
-		char *more = realloc(l->all, room * l->kind->bytes);
+		struct wire_row *more = realloc(l->all, room * sizeof(*more));
 		if (!more)
-			return NULL;
+			return -KV_ENOMEM;
 		l->all = more;
 		l->room = room;
 	}
-	return l->all + l->count++ * l->kind->bytes;
+	memcpy(l->all + l->count, page->row, page->count * sizeof(*l->all));
+	l->count += page->count;
+	return 0;
 }
 
-/* Rows that begin with their names. */
+/* UINT64_MAX stays: no limit. */
+static void row_add(const struct kind *kind, struct wire_row *to, const struct wire_row *from)
+{
+	to->flags |= from->flags;
+	for (unsigned i = 0; i < kind->numbers; i++) {
+		uint64_t sum = to->number[i], more = from->number[i];
+		if (kind->number[i].largest)
+			to->number[i] = KV_MAX(sum, more);
+		else
+			to->number[i] = sum > UINT64_MAX - more ? UINT64_MAX : sum + more;
+	}
+}
+
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(a, b);
+	const struct wire_row *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+static int by_session(const void *a, const void *b)
+{
+	const struct wire_row *x = a, *y = b;
+	unsigned k = x->number[WIRE_HOLDER_SESSION] != y->number[WIRE_HOLDER_SESSION] ? WIRE_HOLDER_SESSION
+										      : WIRE_HOLDER_CLIENT;
+	return x->number[k] < y->number[k] ? -1 : x->number[k] > y->number[k];
 }
 
 static void listing_fold(struct listing *l)
 {
-	size_t n = 0, bytes = l->kind->bytes;
+	size_t n = 0;
 	if (l->count == 0)
 		return;
-	qsort(l->all, l->count, bytes, l->kind->order);
-	for (size_t i = 1; i < l->count; i++) {
-		const char *from = l->all + i * bytes;
-		char *to = l->all + n * bytes;
-		if (l->kind->order(from, to) == 0)
-			l->kind->add(to, from);
-		else if (++n < i)
-			memcpy(to + bytes, from, bytes);
-	}
+	qsort(l->all, l->count, sizeof(*l->all), l->kind->order);
+	for (size_t i = 1; i < l->count; i++)
+		if (l->kind->order(&l->all[i], &l->all[n]) == 0)
+			row_add(l->kind, &l->all[n], &l->all[i]);
+		else
+			l->all[++n] = l->all[i];
 	l->count = n + 1;
+}
+
+static void row_give(const struct kind *kind, const struct wire_row *row, char *out)
+{
+	memset(out, 0, kind->bytes);
+	memcpy(out, row->name, sizeof(row->name));
+	for (unsigned i = 0; i < kind->numbers; i++)
+		*(uint64_t *)(void *)(out + kind->number[i].at) = row->number[i];
+	if (kind->listed_at)
+		*(uint64_t *)(void *)(out + kind->listed_at) = row->flags & WIRE_ROW_LISTED;
 }
 
 /* A page of a question to shard call->shard - 1. 0 or a code; -KV_EINVAL: no such shard. */
@@ -85,15 +118,16 @@ static int page_await(struct kvc_client *c, const struct wire_request *wire, voi
 /* A lying server ends no page: more rows than it may have are too many. */
 static int shard_list_await(struct kvc_client *c, const struct kvc_call *call, struct listing *l)
 {
-	size_t before = l->count, last;
-	uint64_t from = 0;
+	size_t before = l->count;
+	struct kc_rows page = {.next = 0};
 	int rc;
 	do {
-		last = l->count;
-		rc = l->kind->page_await(c, &from, l, call);
-		if (rc == 0 && (l->count - before > l->kind->most || (from && l->count == last)))
+		rc = page_await(c, &(struct wire_request){.type = l->kind->type, .tombs.from = page.next}, &page, call);
+		if (rc == 0)
+			rc = rows_add(l, &page);
+		if (rc == 0 && (l->count - before > l->kind->most || (page.next && page.count == 0)))
 			rc = -KV_EPROTO;
-	} while (rc == 0 && from);
+	} while (rc == 0 && page.next);
 	return rc;
 }
 
@@ -120,8 +154,8 @@ static int list_await(struct kvc_client *c, const struct kind *kind, void *out, 
 	}
 	if (rc == 0) {
 		listing_fold(&l);
-		if (l.count && max)
-			memcpy(out, l.all, KV_MIN(l.count, (size_t)max) * kind->bytes);
+		for (size_t i = 0; i < KV_MIN(l.count, (size_t)max); i++)
+			row_give(kind, &l.all[i], (char *)out + i * kind->bytes);
 	}
 	free(l.all);
 	return rc < 0 ? rc : (int)l.count;
@@ -129,163 +163,82 @@ static int list_await(struct kvc_client *c, const struct kind *kind, void *out, 
 
 /* ---- namespaces ---- */
 
-int kc_spaces_await(struct kvc_client *c, uint64_t from, struct kc_spaces *out, const struct kvc_call *call)
+int kc_spaces_await(struct kvc_client *c, uint64_t from, struct kc_rows *out, const struct kvc_call *call)
 {
 	return page_await(c, &(struct wire_request){.type = WIRE_SPACES, .tombs.from = from}, out, call);
-}
-
-static int spaces_page_await(struct kvc_client *c, uint64_t *from, struct listing *l, const struct kvc_call *call)
-{
-	struct kc_spaces page;
-	int rc = kc_spaces_await(c, *from, &page, call);
-	for (unsigned i = 0; rc == 0 && i < page.count; i++) {
-		const struct wire_space *w = &page.space[i];
-		struct kvc_namespace *to = listing_room(l);
-		if (!to)
-			return -KV_ENOMEM;
-		*to = (struct kvc_namespace){.generation = w->generation,
-					     .blocks = w->blocks,
-					     .bytes = w->bytes,
-					     .gets = w->gets,
-					     .hits = w->hits,
-					     .tier_bytes = w->tier_bytes};
-		memcpy(to->name, w->name, sizeof(w->name));
-	}
-	*from = rc == 0 ? page.next : 0;
-	return rc;
-}
-
-static void space_add(void *to, const void *from)
-{
-	struct kvc_namespace *sum = to;
-	const struct kvc_namespace *more = from;
-	sum->generation = KV_MAX(sum->generation, more->generation);
-	sum->blocks += more->blocks;
-	sum->bytes += more->bytes;
-	sum->gets += more->gets;
-	sum->hits += more->hits;
-	sum->tier_bytes += more->tier_bytes;
 }
 
 int kvc_namespaces_await(struct kvc_client *client, struct kvc_namespace *out, unsigned max,
 			 const struct kvc_call *call)
 {
-	static const struct kind kind = {sizeof(*out), KC_SPACES_MAX, spaces_page_await, by_name, space_add};
+#define NUMBER(member, largest) {offsetof(struct kvc_namespace, member), largest}
+	static const struct number numbers[] = {
+		[WIRE_SPACE_GENERATION] = NUMBER(generation, true),
+		[WIRE_SPACE_BLOCKS] = NUMBER(blocks, false),
+		[WIRE_SPACE_USED] = NUMBER(bytes, false),
+		[WIRE_SPACE_TIER_USED] = NUMBER(tier_bytes, false),
+		[WIRE_SPACE_GETS] = NUMBER(gets, false),
+		[WIRE_SPACE_HITS] = NUMBER(hits, false),
+	};
+#undef NUMBER
+	static const struct kind kind = {.type = WIRE_SPACES,
+					 .most = KC_SPACES_MAX,
+					 .bytes = sizeof(*out),
+					 .number = numbers,
+					 .numbers = KV_COUNT(numbers),
+					 .order = by_name};
 	return list_await(client, &kind, out, max, call);
 }
 
 /* ---- tenants ---- */
 
-static int tenants_page_await(struct kvc_client *c, uint64_t *from, struct listing *l, const struct kvc_call *call)
-{
-	const struct wire_request wire = {.type = WIRE_TENANTS, .tombs.from = *from};
-	struct kc_tenants page;
-	int rc = page_await(c, &wire, &page, call);
-	for (unsigned i = 0; rc == 0 && i < page.count; i++) {
-		const struct wire_tenant *w = &page.tenant[i];
-		struct kvc_tenant *to = listing_room(l);
-		if (!to)
-			return -KV_ENOMEM;
-		*to = (struct kvc_tenant){.listed = w->listed,
-					  .memory_bytes = w->bytes,
-					  .memory_share = w->share,
-					  .memory_cap = w->cap,
-					  .tier_bytes = w->tier_bytes,
-					  .tier_cap = w->tier_cap,
-					  .pinned_bytes = w->pinned,
-					  .pins_cap = w->pins_cap,
-					  .requests = w->active,
-					  .requests_max = w->requests_max,
-					  .read_bytes = w->read_bytes,
-					  .read_rate = w->read_rate,
-					  .sessions = w->sessions,
-					  .namespaces = w->spaces,
-					  .evictions = w->evicted,
-					  .refused = w->denied};
-		memcpy(to->name, w->name, sizeof(w->name));
-	}
-	*from = rc == 0 ? page.next : 0;
-	return rc;
-}
-
-/* UINT64_MAX stays: no limit. */
-static void limit_add(uint64_t *to, uint64_t more)
-{
-	*to = *to > UINT64_MAX - more ? UINT64_MAX : *to + more;
-}
-
-/* A session is on each shard, and so is a namespace. */
-static void tenant_add(void *to, const void *from)
-{
-	struct kvc_tenant *sum = to;
-	const struct kvc_tenant *more = from;
-	sum->listed |= more->listed;
-	sum->memory_bytes += more->memory_bytes;
-	limit_add(&sum->memory_share, more->memory_share);
-	limit_add(&sum->memory_cap, more->memory_cap);
-	sum->tier_bytes += more->tier_bytes;
-	limit_add(&sum->tier_cap, more->tier_cap);
-	sum->pinned_bytes += more->pinned_bytes;
-	limit_add(&sum->pins_cap, more->pins_cap);
-	sum->requests += more->requests;
-	limit_add(&sum->requests_max, more->requests_max);
-	sum->read_bytes += more->read_bytes;
-	limit_add(&sum->read_rate, more->read_rate);
-	sum->sessions = KV_MAX(sum->sessions, more->sessions);
-	sum->namespaces = KV_MAX(sum->namespaces, more->namespaces);
-	sum->evictions += more->evictions;
-	sum->refused += more->refused;
-}
-
 int kvc_tenants_await(struct kvc_client *client, struct kvc_tenant *out, unsigned max, const struct kvc_call *call)
 {
-	static const struct kind kind = {sizeof(*out), KC_TENANTS_MAX, tenants_page_await, by_name, tenant_add};
+#define NUMBER(member, largest) {offsetof(struct kvc_tenant, member), largest}
+	static const struct number numbers[] = {
+		[WIRE_TENANT_USED] = NUMBER(memory_bytes, false),
+		[WIRE_TENANT_SHARE] = NUMBER(memory_share, false),
+		[WIRE_TENANT_CAP] = NUMBER(memory_cap, false),
+		[WIRE_TENANT_TIER_USED] = NUMBER(tier_bytes, false),
+		[WIRE_TENANT_TIER_CAP] = NUMBER(tier_cap, false),
+		[WIRE_TENANT_PINNED] = NUMBER(pinned_bytes, false),
+		[WIRE_TENANT_PINS_CAP] = NUMBER(pins_cap, false),
+		[WIRE_TENANT_ACTIVE] = NUMBER(requests, false),
+		[WIRE_TENANT_REQUESTS_MAX] = NUMBER(requests_max, false),
+		[WIRE_TENANT_READ] = NUMBER(read_bytes, false),
+		[WIRE_TENANT_READ_RATE] = NUMBER(read_rate, false),
+		[WIRE_TENANT_SESSIONS] = NUMBER(sessions, true),
+		[WIRE_TENANT_SPACES] = NUMBER(namespaces, true),
+		[WIRE_TENANT_EVICTED] = NUMBER(evictions, false),
+		[WIRE_TENANT_DENIED] = NUMBER(refused, false),
+	};
+#undef NUMBER
+	static const struct kind kind = {.type = WIRE_TENANTS,
+					 .most = KC_TENANTS_MAX,
+					 .bytes = sizeof(*out),
+					 .listed_at = offsetof(struct kvc_tenant, listed),
+					 .number = numbers,
+					 .numbers = KV_COUNT(numbers),
+					 .order = by_name};
 	return list_await(client, &kind, out, max, call);
 }
 
 /* ---- leases ---- */
 
-static int holders_page_await(struct kvc_client *c, uint64_t *from, struct listing *l, const struct kvc_call *call)
-{
-	const struct wire_request wire = {.type = WIRE_LEASES, .tombs.from = *from};
-	struct kc_holders page;
-	int rc = page_await(c, &wire, &page, call);
-	for (unsigned i = 0; rc == 0 && i < page.count; i++) {
-		const struct wire_holder *w = &page.holder[i];
-		struct kvc_lease_holder *to = listing_room(l);
-		if (!to)
-			return -KV_ENOMEM;
-		*to = (struct kvc_lease_holder){.client_id = w->client_id,
-						.session = w->session,
-						.pid = w->pid,
-						.leases = w->leases,
-						.bytes = w->bytes,
-						.age_ns = w->age_ns};
-		memcpy(to->identity, w->identity, sizeof(w->identity));
-	}
-	*from = rc == 0 ? page.next : 0;
-	return rc;
-}
-
-static int by_session(const void *a, const void *b)
-{
-	const struct kvc_lease_holder *x = a, *y = b;
-	if (x->session != y->session)
-		return x->session < y->session ? -1 : 1;
-	return x->client_id < y->client_id ? -1 : x->client_id > y->client_id;
-}
-
-static void holder_add(void *to, const void *from)
-{
-	struct kvc_lease_holder *sum = to;
-	const struct kvc_lease_holder *more = from;
-	sum->leases += more->leases;
-	sum->bytes += more->bytes;
-	sum->age_ns = KV_MAX(sum->age_ns, more->age_ns);
-}
-
 int kvc_leases_await(struct kvc_client *client, struct kvc_lease_holder *out, unsigned max, const struct kvc_call *call)
 {
-	static const struct kind kind = {sizeof(*out), KC_HOLDERS_MAX, holders_page_await, by_session, holder_add};
+#define NUMBER(member, largest) {offsetof(struct kvc_lease_holder, member), largest}
+	static const struct number numbers[] = {
+		[WIRE_HOLDER_CLIENT] = NUMBER(client_id, true), [WIRE_HOLDER_SESSION] = NUMBER(session, true),
+		[WIRE_HOLDER_PID] = NUMBER(pid, true),          [WIRE_HOLDER_LEASES] = NUMBER(leases, false),
+		[WIRE_HOLDER_USED] = NUMBER(bytes, false),      [WIRE_HOLDER_AGE_NS] = NUMBER(age_ns, true),
+	};
+#undef NUMBER
+	static const struct kind kind = {.type = WIRE_LEASES,
+					 .most = KC_HOLDERS_MAX,
+					 .bytes = sizeof(*out),
+					 .number = numbers,
+					 .numbers = KV_COUNT(numbers),
+					 .order = by_session};
 	return list_await(client, &kind, out, max, call);
 }

@@ -142,41 +142,10 @@ struct kc_req {
 		struct {
 			uint64_t generation;
 		} clear;
-		struct kc_stats *stat;      /* the caller's, set before submitting */
-		struct kc_tombs *tombs;     /* likewise */
-		struct kc_spaces *spaces;   /* likewise */
-		struct kc_tenants *tenants; /* likewise */
-		struct kc_holders *holders; /* likewise */
+		struct kc_stats *stat;  /* the caller's, set before submitting */
+		struct kc_tombs *tombs; /* likewise */
+		struct kc_rows *rows;   /* likewise */
 	} reply;
-};
-
-struct kc_tombs {
-	uint64_t next;    /* 0: no more follow */
-	int64_t since_ns; /* the shard remembers all later ones */
-	bool later;       /* it may know more later */
-	unsigned count;
-	struct kc_tomb tomb[WIRE_TOMBS_MAX];
-};
-
-/* Namespaces of a shard. */
-struct kc_spaces {
-	uint64_t next, floor; /* as in a reply */
-	unsigned count;
-	struct wire_space space[WIRE_SPACES_MAX];
-};
-
-/* Tenants of a shard. */
-struct kc_tenants {
-	uint64_t next; /* as in a reply */
-	unsigned count;
-	struct wire_tenant tenant[WIRE_TENANTS_MAX];
-};
-
-/* Clients on the server's host that hold leases of a shard. */
-struct kc_holders {
-	uint64_t next; /* as in a reply */
-	unsigned count;
-	struct wire_holder holder[WIRE_LEASES_MAX];
 };
 
 /* Bits of the states that may follow each. */

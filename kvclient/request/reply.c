@@ -165,40 +165,19 @@ static int take_tombs(struct kvc_client *c, struct kc_req *r, const struct wire_
 	return 0;
 }
 
-static int take_spaces(struct kc_req *r, const struct wire_reply *p)
-{
-	struct kc_spaces *t = r->reply.spaces;
-	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
-		return wire_status_error(p->status);
-	t->next = p->spaces.next;
-	t->floor = p->spaces.floor;
-	t->count = p->spaces.count;
-	for (uint32_t i = 0; i < p->spaces.count; i++)
-		wire_space(p->spaces.spaces, i, &t->space[i]);
-	return 0;
-}
+_Static_assert(WIRE_TENANTS_MAX <= WIRE_SPACES_MAX && WIRE_LEASES_MAX <= WIRE_SPACES_MAX,
+	       "struct kc_rows holds a page");
 
-static int take_tenants(struct kc_req *r, const struct wire_reply *p)
+static int take_rows(struct kc_req *r, const struct wire_reply *p)
 {
-	struct kc_tenants *t = r->reply.tenants;
+	struct kc_rows *t = r->reply.rows;
 	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
 		return wire_status_error(p->status);
-	t->next = p->tenants.next;
-	t->count = p->tenants.count;
-	for (uint32_t i = 0; i < p->tenants.count; i++)
-		wire_tenant(p->tenants.tenants, i, &t->tenant[i]);
-	return 0;
-}
-
-static int take_holders(struct kc_req *r, const struct wire_reply *p)
-{
-	struct kc_holders *t = r->reply.holders;
-	if (p->status != WIRE_OK || r->state == KC_REQ_ORPHAN)
-		return wire_status_error(p->status);
-	t->next = p->leases.next;
-	t->count = p->leases.count;
-	for (uint32_t i = 0; i < p->leases.count; i++)
-		wire_holder(p->leases.holders, i, &t->holder[i]);
+	t->next = p->rows.next;
+	t->floor = p->rows.floor;
+	t->count = p->rows.count;
+	for (uint32_t i = 0; i < p->rows.count; i++)
+		wire_row(p->rows.at, i, p->type, &t->row[i]);
 	return 0;
 }
 
@@ -225,11 +204,9 @@ static int take_reply(struct kvc_client *c, struct kc_link *l, struct kc_req *r,
 	case WIRE_TOMBS:
 		return take_tombs(c, r, p);
 	case WIRE_SPACES:
-		return take_spaces(r, p);
 	case WIRE_TENANTS:
-		return take_tenants(r, p);
 	case WIRE_LEASES:
-		return take_holders(r, p);
+		return take_rows(r, p);
 	case WIRE_CLEAR:
 		r->reply.clear.generation = p->clear.generation;
 		break;

@@ -32,12 +32,8 @@ static int once_await(struct kc_node *n, const struct wire_request *wire, uint32
 	r->deadline_ns = deadline_ns;
 	if (wire->type == WIRE_TOMBS)
 		r->reply.tombs = into;
-	else if (wire->type == WIRE_SPACES)
-		r->reply.spaces = into;
-	else if (wire->type == WIRE_TENANTS)
-		r->reply.tenants = into;
-	else if (wire->type == WIRE_LEASES)
-		r->reply.holders = into;
+	else if (wire_lists(wire->type))
+		r->reply.rows = into;
 	else
 		r->reply.stat = into;
 	asked_ns = loop_turn_now(c->loop);

@@ -16,9 +16,9 @@ struct kc_look {
 
 /* kc_ask_await -- ask node n about the request's key, as a part of call t. *out_look: of a TOUCH; or NULL. *tries:
  * requests before the last one. 0 or a code; -KV_EDELETED: deleted lately. kc_ask_shard_await -- ask one shard. into:
- * struct kc_stats of a STAT, struct kc_tombs of a TOMBS, struct kc_spaces of a SPACES, struct kc_tenants of a TENANTS,
- * struct kc_holders of a LEASES, a generation of a CLEAR, else NULL. 0; 1: no such shard; or a code. kc_ask_route_await
- * -- ask the route's servers in turn: the code of the call. */
+ * struct kc_stats of a STAT, struct kc_tombs of a TOMBS, struct kc_rows of a SPACES, TENANTS or LEASES, a generation of
+ * a CLEAR, else NULL. 0; 1: no such shard; or a code. kc_ask_route_await -- ask the route's servers in turn: the code
+ * of the call. */
 int kc_ask_await(struct kc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kc_look *out_look,
 		 unsigned *tries, struct kc_trace *t);
 int kc_ask_shard_await(struct kc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,

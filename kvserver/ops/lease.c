@@ -105,24 +105,26 @@ void leases_list_begin(struct link *l, const struct wire_request *q, uint64_t no
 {
 	struct shard *shard = l->attachment->shard;
 	uint8_t packed[WIRE_LEASES_MAX * WIRE_HOLDER_BYTES];
-	struct wire_reply r = {.type = WIRE_LEASES, .id = q->id, .leases = {.holders = packed}};
+	struct wire_reply r = {.type = WIRE_LEASES, .id = q->id, .rows = {.at = packed}};
 	uint64_t last = 0;
 	KV_LIST_EACH (n, &shard->locals.all) {
 		const struct shard_local *o = KV_LIST_ENTRY(n, struct shard_local, node);
-		struct wire_holder w = {.client_id = o->client_id, .leases = o->holder.count, .bytes = o->holder.bytes};
+		struct wire_row w = {.number = {[WIRE_HOLDER_CLIENT] = o->client_id,
+						[WIRE_HOLDER_LEASES] = o->holder.count,
+						[WIRE_HOLDER_USED] = o->holder.bytes}};
 		if (o->holder.count == 0 || o->place <= q->tombs.from)
 			continue;
-		if (r.leases.count == WIRE_LEASES_MAX) {
-			r.leases.next = last;
+		if (r.rows.count == WIRE_LEASES_MAX) {
+			r.rows.next = last;
 			break;
 		}
-		w.age_ns = holder_age_ns(&o->holder, now_ns);
+		w.number[WIRE_HOLDER_AGE_NS] = holder_age_ns(&o->holder, now_ns);
 		if (o->who) {
-			memcpy(w.identity, o->who->identity, sizeof(w.identity));
-			w.session = o->who->session;
-			w.pid = o->who->pid;
+			memcpy(w.name, o->who->identity, sizeof(w.name));
+			w.number[WIRE_HOLDER_SESSION] = o->who->session;
+			w.number[WIRE_HOLDER_PID] = o->who->pid;
 		}
-		wire_holder_put(packed, r.leases.count++, &w);
+		wire_row_put(packed, r.rows.count++, r.type, &w);
 		last = o->place;
 	}
 	reply_put(l, &r, NULL);

@@ -237,22 +237,22 @@ void spaces_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	const struct spaces *t = &l->attachment->shard->store.spaces;
 	uint8_t packed[WIRE_SPACES_MAX * WIRE_SPACE_BYTES];
-	struct wire_reply r = {.type = WIRE_SPACES, .id = q->id, .spaces = {.floor = t->floor, .spaces = packed}};
+	struct wire_reply r = {.type = WIRE_SPACES, .id = q->id, .rows = {.floor = t->floor, .at = packed}};
 	uint64_t at = q->tombs.from;
 	(void)now_ns;
-	for (; at < t->count && r.spaces.count < WIRE_SPACES_MAX; at++) {
+	for (; at < t->count && r.rows.count < WIRE_SPACES_MAX; at++) {
 		const struct space *sp = t->at[at];
-		struct wire_space w = {.generation = sp->generation,
-				       .blocks = sp->blocks,
-				       .bytes = sp->bytes,
-				       .tier_bytes = sp->tier_bytes,
-				       .gets = sp->gets,
-				       .hits = sp->hits};
+		struct wire_row w = {.number = {[WIRE_SPACE_GENERATION] = sp->generation,
+						[WIRE_SPACE_BLOCKS] = sp->blocks,
+						[WIRE_SPACE_USED] = sp->bytes,
+						[WIRE_SPACE_TIER_USED] = sp->tier_bytes,
+						[WIRE_SPACE_GETS] = sp->gets,
+						[WIRE_SPACE_HITS] = sp->hits}};
 		memcpy(w.name, sp->name, sizeof(w.name));
 		if (space_shown(l->session, sp))
-			wire_space_put(packed, r.spaces.count++, &w);
+			wire_row_put(packed, r.rows.count++, r.type, &w);
 	}
-	r.spaces.next = at < t->count ? at : 0;
+	r.rows.next = at < t->count ? at : 0;
 	reply_put(l, &r, NULL);
 }
 
@@ -262,32 +262,32 @@ void tenants_begin(struct link *l, const struct wire_request *q, uint64_t now_ns
 	const struct tenancy *y = &l->attachment->shard->store.tenancy;
 	const struct session *o = l->session;
 	uint8_t packed[WIRE_TENANTS_MAX * WIRE_TENANT_BYTES];
-	struct wire_reply r = {.type = WIRE_TENANTS, .id = q->id, .tenants = {.tenants = packed}};
+	struct wire_reply r = {.type = WIRE_TENANTS, .id = q->id, .rows = {.at = packed}};
 	uint64_t at = KV_MAX(q->tombs.from, 1ull); /* at[0] is of no tenant */
 	(void)now_ns;
-	for (; at < y->count && r.tenants.count < WIRE_TENANTS_MAX; at++) {
+	for (; at < y->count && r.rows.count < WIRE_TENANTS_MAX; at++) {
 		const struct tenant *t = y->at[at];
-		struct wire_tenant w = {.listed = t->listed,
-					.bytes = t->bytes,
-					.share = t->limit.share,
-					.cap = t->limit.cap,
-					.tier_bytes = t->tier_bytes,
-					.tier_cap = t->limit.tier,
-					.pinned = t->kept[KEPT_PINS],
-					.pins_cap = t->limit.pins,
-					.active = t->active,
-					.requests_max = t->limit.requests,
-					.read_bytes = t->read_bytes,
-					.read_rate = t->limit.read_rate,
-					.sessions = t->users,
-					.spaces = t->spaces,
-					.evicted = t->evicted,
-					.denied = t->denied};
+		struct wire_row w = {.flags = t->listed ? WIRE_ROW_LISTED : 0,
+				     .number = {[WIRE_TENANT_USED] = t->bytes,
+						[WIRE_TENANT_SHARE] = t->limit.share,
+						[WIRE_TENANT_CAP] = t->limit.cap,
+						[WIRE_TENANT_TIER_USED] = t->tier_bytes,
+						[WIRE_TENANT_TIER_CAP] = t->limit.tier,
+						[WIRE_TENANT_PINNED] = t->kept[KEPT_PINS],
+						[WIRE_TENANT_PINS_CAP] = t->limit.pins,
+						[WIRE_TENANT_ACTIVE] = t->active,
+						[WIRE_TENANT_REQUESTS_MAX] = t->limit.requests,
+						[WIRE_TENANT_READ] = t->read_bytes,
+						[WIRE_TENANT_READ_RATE] = t->limit.read_rate,
+						[WIRE_TENANT_SESSIONS] = t->users,
+						[WIRE_TENANT_SPACES] = t->spaces,
+						[WIRE_TENANT_EVICTED] = t->evicted,
+						[WIRE_TENANT_DENIED] = t->denied}};
 		memcpy(w.name, t->name, sizeof(w.name));
 		if (o->sees_all || t == o->tenant)
-			wire_tenant_put(packed, r.tenants.count++, &w);
+			wire_row_put(packed, r.rows.count++, r.type, &w);
 	}
-	r.tenants.next = at < y->count ? at : 0;
+	r.rows.next = at < y->count ? at : 0;
 	reply_put(l, &r, NULL);
 }
 

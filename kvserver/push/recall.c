@@ -21,7 +21,7 @@
 #include "kvserver/server/server.h"
 #include "store/store.h"
 
-enum { PAGE = 200, SPACES_PAGE = 64, SPACES_AT_ONCE = 1 << 16 };
+enum { SPACES_AT_ONCE = 1 << 16 };
 
 #define WITHIN_NS    8000000000ull /* kvserver/conn/doubt.c waits a little longer */
 #define CALL_NS      1000000000ull
@@ -124,11 +124,12 @@ static void spaces_fold(struct kvs_recalled *g)
 }
 
 /* Without room for another row, its generation is that of all namespaces without one. */
-static void space_add(struct recall *r, const struct kvc_namespace *from)
+static void space_add(struct recall *r, const struct wire_row *from)
 {
+	uint64_t generation = from->number[WIRE_SPACE_GENERATION];
 	struct kvs_recalled *g = &r->got;
 	struct kvs_space *to;
-	if (from->generation == 0)
+	if (generation == 0)
 		return;
 	if (g->spaces == SPACES_AT_ONCE)
 		spaces_fold(g);
@@ -136,7 +137,7 @@ static void space_add(struct recall *r, const struct kvc_namespace *from)
 		uint32_t room = KV_MIN(KV_MAX(r->spaces_room * 2, 64u), (uint32_t)SPACES_AT_ONCE);
 		to = room == r->spaces_room ? NULL : realloc(g->space, room * sizeof(*to));
 		if (!to) {
-			g->floor = KV_MAX(g->floor, from->generation);
+			g->floor = KV_MAX(g->floor, generation);
 			return;
 		}
 		g->space = to;
@@ -144,8 +145,8 @@ static void space_add(struct recall *r, const struct kvc_namespace *from)
 	}
 	to = &g->space[g->spaces++];
 	memset(to, 0, sizeof(*to));
-	memcpy(to->name, from->name, sizeof(to->name) - 1);
-	to->generation = from->generation;
+	memcpy(to->name, from->name, sizeof(from->name));
+	to->generation = generation;
 }
 
 static bool over(const struct recall *r, uint64_t until_ns)
@@ -153,44 +154,38 @@ static bool over(const struct recall *r, uint64_t until_ns)
 	return atomic_load(&r->stop) || kv_now() >= until_ns;
 }
 
-static int spaces_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
+static int spaces_read(struct recall *r, struct kvc_pool *pool, const struct kvc_call *call, uint64_t until_ns)
 {
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
-	struct kvc_namespace space[SPACES_PAGE];
-	uint64_t from = 0, floor = 0;
-	int n;
+	struct kc_rows page = {.next = 0};
+	int rc;
 	do {
-		n = kc_spaces(pool, server, shard, &from, space, SPACES_PAGE, &floor, &call);
-		for (int i = 0; i < n; i++)
-			space_add(r, &space[i]);
-		if (n < 0)
-			return n == -KV_EINVAL && shard > 0 ? 1 : n;
-		r->got.floor = KV_MAX(r->got.floor, floor);
-	} while (from && !over(r, until_ns));
-	return from ? -KV_ETIMEOUT : 0;
+		rc = kc_spaces(pool, page.next, &page, call);
+		if (rc < 0)
+			return rc == -KV_EINVAL && call->shard > 1 ? 1 : rc;
+		for (unsigned i = 0; i < page.count; i++)
+			space_add(r, &page.row[i]);
+		r->got.floor = KV_MAX(r->got.floor, page.floor);
+	} while (page.next && !over(r, until_ns));
+	return page.next ? -KV_ETIMEOUT : 0;
 }
 
 /* 0; 1: no such shard; -KV_ESTALE: it does not remember so much, and will not; or a code. */
-static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
+static int shard_read(struct recall *r, struct kvc_pool *pool, const struct kvc_call *call, uint64_t until_ns)
 {
-	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
-	struct kc_tomb tomb[PAGE];
-	uint64_t from = 0;
-	int64_t known_ns = 0;
-	bool later = false;
-	int n;
+	struct kc_tombs page = {.next = 0};
+	int rc;
 	do {
-		n = kc_tombs(pool, server, shard, &from, tomb, PAGE, &known_ns, &later, &call);
-		if (n == -KV_EINVAL && shard > 0)
+		rc = kc_tombs(pool, page.next, &page, call);
+		if (rc == -KV_EINVAL && call->shard > 1)
 			return 1;
-		if (n >= 0 && known_ns > r->since_ns)
-			return later ? -EAGAIN : -KV_ESTALE;
-		if (n >= 0)
-			n = verdicts_add(r, tomb, (unsigned)n);
-		if (n < 0)
-			return n;
-	} while (from && !over(r, until_ns));
-	return from ? -KV_ETIMEOUT : 0;
+		if (rc == 0 && page.since_ns > r->since_ns)
+			return page.later ? -EAGAIN : -KV_ESTALE;
+		if (rc == 0)
+			rc = verdicts_add(r, page.tomb, page.count);
+		if (rc < 0)
+			return rc;
+	} while (page.next && !over(r, until_ns));
+	return page.next ? -KV_ETIMEOUT : 0;
 }
 
 static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
@@ -209,12 +204,13 @@ static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i
 
 static int server_read(struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
 {
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS, .server = i};
 	int rc = server_wait(r, pool, i, until_ns);
-	for (unsigned shard = 0; rc == 0 && shard < KV_SHARDS_MAX; shard++)
-		rc = spaces_read(r, pool, i, shard, until_ns);
+	for (call.shard = 1; rc == 0 && call.shard <= KV_SHARDS_MAX; call.shard++)
+		rc = spaces_read(r, pool, &call, until_ns);
 	rc = KV_MIN(rc, 0);
-	for (unsigned shard = 0; rc == 0 && shard < KV_SHARDS_MAX; shard++)
-		rc = shard_read(r, pool, i, shard, until_ns);
+	for (call.shard = 1; rc == 0 && call.shard <= KV_SHARDS_MAX; call.shard++)
+		rc = shard_read(r, pool, &call, until_ns);
 	return rc < 0 ? rc : 0;
 }
 

@@ -52,19 +52,10 @@ static void touch_reply(const struct wire_reply *r)
 		wire_stat_pair(r->stat.pairs, i, &id, &value);
 		sum += id + (unsigned)value + (wire_stat_name(id) != NULL);
 	}
-	for (uint32_t i = 0; r->type == WIRE_SPACES && i < r->spaces.count; i++) {
-		struct wire_space space;
-		wire_space(r->spaces.spaces, i, &space);
-		sum += (unsigned)(strlen(space.name) + space.hits);
-	}
-	for (uint32_t i = 0; r->type == WIRE_LEASES && i < r->leases.count; i++) {
-		struct wire_holder holder;
-		wire_holder(r->leases.holders, i, &holder);
-	}
-	for (uint32_t i = 0; r->type == WIRE_TENANTS && i < r->tenants.count; i++) {
-		struct wire_tenant tenant;
-		wire_tenant(r->tenants.tenants, i, &tenant);
-		sum += (unsigned)(strlen(tenant.name) + tenant.denied + tenant.listed);
+	for (uint32_t i = 0; wire_lists(r->type) && i < r->rows.count; i++) {
+		struct wire_row row;
+		wire_row(r->rows.at, i, r->type, &row);
+		sum += (unsigned)(strlen(row.name) + row.number[WIRE_SPACE_NUMBERS - 1] + row.flags);
 	}
 	sum += (unsigned)wire_status_error(r->status);
 	(void)sum;

@@ -35,15 +35,9 @@ static void keep_reply(const struct wire_frame *frame, const struct wire_reply *
 	} else if (r->type == WIRE_STAT) {
 		memcpy(k->data, r->stat.pairs, r->stat.count * 16);
 		k->reply.stat.pairs = k->data;
-	} else if (r->type == WIRE_SPACES) {
-		memcpy(k->data, r->spaces.spaces, r->spaces.count * WIRE_SPACE_BYTES);
-		k->reply.spaces.spaces = k->data;
-	} else if (r->type == WIRE_TENANTS) {
-		memcpy(k->data, r->tenants.tenants, r->tenants.count * WIRE_TENANT_BYTES);
-		k->reply.tenants.tenants = k->data;
-	} else if (r->type == WIRE_LEASES) {
-		memcpy(k->data, r->leases.holders, r->leases.count * WIRE_HOLDER_BYTES);
-		k->reply.leases.holders = k->data;
+	} else if (wire_lists(r->type)) {
+		memcpy(k->data, r->rows.at, r->rows.count * wire_row_bytes(r->type));
+		k->reply.rows.at = k->data;
 	}
 	if (r->type == WIRE_GET && r->flags & WIRE_GET_FOLLOWS) {
 		assert_int_equal(r->get.posted, 0);

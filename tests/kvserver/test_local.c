@@ -616,38 +616,38 @@ static struct wire_reply listed(uint64_t from)
 static void a_holder_is_listed_while_it_has_leases(void **state)
 {
 	static const struct local_who who = {.session = 7, .pid = 4711, .identity = "engine"};
-	struct wire_holder h;
+	struct wire_row h;
 	struct wire_reply r, one, two;
 	(void)state;
 	rig_store("k", MIB, 1);
 	rig_store("other", 65536, 2);
 	local_open();
-	assert_int_equal(listed(0).leases.count, 0);
+	assert_int_equal(listed(0).rows.count, 0);
 	own.on_shard->who = &who;
 	one = lease_of("k");
 	(void)lease_of("k");
 	two = lease_of("other");
 	r = listed(0);
-	assert_int_equal(r.leases.count, 1);
-	assert_int_equal(r.leases.next, 0);
-	wire_holder(r.leases.holders, 0, &h);
-	assert_string_equal(h.identity, "engine");
-	assert_int_equal(h.client_id, rig.attachment->client_id);
-	assert_int_equal(h.session, 7);
-	assert_int_equal(h.pid, 4711);
-	assert_int_equal(h.leases, 3);
-	assert_int_equal(h.bytes, own.on_shard->holder.bytes); /* "k" counts once */
-	assert_in_range(h.bytes, MIB + 65536, MIB + 65536 + 8192);
-	assert_int_equal(listed(own.on_shard->place).leases.count, 0); /* behind it */
+	assert_int_equal(r.rows.count, 1);
+	assert_int_equal(r.rows.next, 0);
+	wire_row(r.rows.at, 0, WIRE_LEASES, &h);
+	assert_string_equal(h.name, "engine");
+	assert_int_equal(h.number[WIRE_HOLDER_CLIENT], rig.attachment->client_id);
+	assert_int_equal(h.number[WIRE_HOLDER_SESSION], 7);
+	assert_int_equal(h.number[WIRE_HOLDER_PID], 4711);
+	assert_int_equal(h.number[WIRE_HOLDER_LEASES], 3);
+	assert_int_equal(h.number[WIRE_HOLDER_USED], own.on_shard->holder.bytes); /* "k" counts once */
+	assert_in_range(h.number[WIRE_HOLDER_USED], MIB + 65536, MIB + 65536 + 8192);
+	assert_int_equal(listed(own.on_shard->place).rows.count, 0); /* behind it */
 	release(two.get.lease);
 	release(one.get.lease);
 	r = listed(0);
-	wire_holder(r.leases.holders, 0, &h);
-	assert_int_equal(h.leases, 1);
+	wire_row(r.rows.at, 0, WIRE_LEASES, &h);
+	assert_int_equal(h.number[WIRE_HOLDER_LEASES], 1);
 	own.on_shard->who = NULL;
 	r = listed(0);
-	wire_holder(r.leases.holders, 0, &h);
-	assert_int_equal(h.pid + h.session + strlen(h.identity), 0);
+	wire_row(r.rows.at, 0, WIRE_LEASES, &h);
+	assert_int_equal(h.number[WIRE_HOLDER_PID] + h.number[WIRE_HOLDER_SESSION] + strlen(h.name), 0);
 }
 
 /* Each is on one page, also if others end between two pages. */
@@ -669,15 +669,15 @@ static void holders_come_in_pages(void **state)
 	}
 	do {
 		struct wire_reply r = listed(from);
-		assert_int_equal(r.leases.count, pages < 2 ? WIRE_LEASES_MAX : 4);
-		for (unsigned i = 0; i < r.leases.count; i++) {
-			struct wire_holder h;
-			wire_holder(r.leases.holders, i, &h);
-			seen[h.client_id]++;
+		assert_int_equal(r.rows.count, pages < 2 ? WIRE_LEASES_MAX : 4);
+		for (unsigned i = 0; i < r.rows.count; i++) {
+			struct wire_row h;
+			wire_row(r.rows.at, i, WIRE_LEASES, &h);
+			seen[h.number[WIRE_HOLDER_CLIENT]]++;
 		}
 		if (pages++ == 0) /* the last one shown, and one to come */
 			local[WIRE_LEASES_MAX - 1].holder.count = local[HOLDERS - 1].holder.count = 0;
-		from = r.leases.next;
+		from = r.rows.next;
 	} while (from);
 	assert_int_equal(pages, 3);
 	for (unsigned i = 0; i < HOLDERS; i++) {

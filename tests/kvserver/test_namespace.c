@@ -342,23 +342,23 @@ static void the_list_has_every_namespace_once(void **state)
 	for (;;) {
 		const struct wire_reply *r = ask_in(0, &q);
 		assert_int_equal(r->status, WIRE_OK);
-		for (unsigned i = 0; i < r->spaces.count; i++) {
-			struct wire_space w;
-			wire_space(r->spaces.spaces, i, &w);
+		for (unsigned i = 0; i < r->rows.count; i++) {
+			struct wire_row w;
+			wire_row(r->rows.at, i, r->type, &w);
 			if (w.name[0] == 'n') {
 				seen[atoi(w.name + 1)]++;
-				assert_int_equal(w.generation, atoi(w.name + 1));
+				assert_int_equal(w.number[WIRE_SPACE_GENERATION], atoi(w.name + 1));
 			} else if (strcmp(w.name, name_a) == 0) {
 				of_a++;
-				assert_int_equal(w.blocks, 1);
-				assert_in_range(w.bytes, MIB, 2 * MIB);
-				assert_in_range(w.hits, 1, w.gets);
+				assert_int_equal(w.number[WIRE_SPACE_BLOCKS], 1);
+				assert_in_range(w.number[WIRE_SPACE_USED], MIB, 2 * MIB);
+				assert_in_range(w.number[WIRE_SPACE_HITS], 1, w.number[WIRE_SPACE_GETS]);
 			}
 		}
-		if (!r->spaces.next)
+		if (!r->rows.next)
 			break;
 		q = rig_request(WIRE_SPACES, NULL);
-		q.tombs.from = r->spaces.next;
+		q.tombs.from = r->rows.next;
 	}
 	assert_int_equal(of_a, 1);
 	for (unsigned i = 0; i < MORE; i++)

@@ -230,7 +230,7 @@ static void a_tenant_sees_its_figures(void **state)
 	struct wire_request q = rig_request(WIRE_TENANTS, NULL);
 	struct session *o = rig.attachment->sessions.at[0];
 	const struct wire_reply *r;
-	struct wire_tenant t;
+	struct wire_row t;
 	uint64_t before = tenant()->read_bytes; /* the tenant is that of the other tests */
 	(void)state;
 	take(", \"memory_cap\": \"3MiB\", \"memory_share\": \"2MiB\", \"pins_cap\": \"1MiB\", \"read_rate\": \"1GiB\"");
@@ -242,21 +242,22 @@ static void a_tenant_sees_its_figures(void **state)
 		q.id = rig_request(WIRE_PING, NULL).id;
 		r = ask(&q);
 		assert_int_equal(r->status, WIRE_OK);
-		assert_int_equal(r->tenants.count, 1);
-		assert_true(r->tenants.next == 0);
-		wire_tenant(r->tenants.tenants, 0, &t);
+		assert_int_equal(r->rows.count, 1);
+		assert_true(r->rows.next == 0);
+		wire_row(r->rows.at, 0, r->type, &t);
 		assert_string_equal(t.name, "t");
-		assert_true(t.listed);
-		assert_int_equal(t.bytes, MIB);
-		assert_int_equal(t.cap, 3 * MIB);
-		assert_int_equal(t.share, 2 * MIB);
-		assert_int_equal(t.pinned, MIB);
-		assert_int_equal(t.pins_cap, MIB);
-		assert_int_equal(t.read_bytes - before, MIB);
-		assert_int_equal(t.read_rate, 1 << 30);
-		assert_int_equal(t.active, 0);
-		assert_int_equal(t.sessions, 1);
-		assert_true(t.requests_max == UINT64_MAX && t.tier_cap == UINT64_MAX);
+		assert_true(t.flags & WIRE_ROW_LISTED);
+		assert_int_equal(t.number[WIRE_TENANT_USED], MIB);
+		assert_int_equal(t.number[WIRE_TENANT_CAP], 3 * MIB);
+		assert_int_equal(t.number[WIRE_TENANT_SHARE], 2 * MIB);
+		assert_int_equal(t.number[WIRE_TENANT_PINNED], MIB);
+		assert_int_equal(t.number[WIRE_TENANT_PINS_CAP], MIB);
+		assert_int_equal(t.number[WIRE_TENANT_READ] - before, MIB);
+		assert_int_equal(t.number[WIRE_TENANT_READ_RATE], 1 << 30);
+		assert_int_equal(t.number[WIRE_TENANT_ACTIVE], 0);
+		assert_int_equal(t.number[WIRE_TENANT_SESSIONS], 1);
+		assert_true(t.number[WIRE_TENANT_REQUESTS_MAX] == UINT64_MAX &&
+			    t.number[WIRE_TENANT_TIER_CAP] == UINT64_MAX);
 	}
 	/* A session of nobody sees no tenant. */
 	rig.attachment->own.sees_all = false;
@@ -264,7 +265,7 @@ static void a_tenant_sees_its_figures(void **state)
 	rig_send(&q);
 	rig_until(rig_find(q.id));
 	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
-	assert_int_equal(rig_find(q.id)->tenants.count, 0);
+	assert_int_equal(rig_find(q.id)->rows.count, 0);
 }
 
 /* Requests beyond the limit are refused at once; those that end make room. */

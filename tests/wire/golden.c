@@ -483,7 +483,7 @@ const struct golden_reply golden_replies[] = {
 	  .id = ID + 8,
 	  .posted_ns = 0x10203048,
 	  .replied_ns = 0x50607088,
-	  .spaces = {.next = 0xf405, .floor = 0x5a, .count = 1, .spaces = one_space}}},
+	  .rows = {.next = 0xf405, .floor = 0x5a, .count = 1, .at = one_space}}},
 	{"tenants",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf100101090d0c0b0a"
 	 "08070605040302018d00e8000000000090776655443322114830201088706050"
@@ -498,7 +498,7 @@ const struct golden_reply golden_replies[] = {
 	  .id = ID + 8,
 	  .posted_ns = 0x10203048,
 	  .replied_ns = 0x50607088,
-	  .tenants = {.next = 0xf405, .count = 1, .tenants = one_tenant}}},
+	  .rows = {.next = 0xf405, .count = 1, .at = one_tenant}}},
 	{"leases",
 	 "4b52050504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeafc80001090d0c0b0a"
 	 "08070605040302019100a0000000000090776655443322114830201088706050"
@@ -511,7 +511,7 @@ const struct golden_reply golden_replies[] = {
 	  .id = ID + 8,
 	  .posted_ns = 0x10203048,
 	  .replied_ns = 0x50607088,
-	  .leases = {.next = 0xf405, .count = 1, .holders = one_holder}}},
+	  .rows = {.next = 0xf405, .count = 1, .at = one_holder}}},
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 

@@ -165,35 +165,18 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		SAME(clear.generation);
 		break;
 	case WIRE_SPACES:
-		SAME(spaces.next);
-		SAME(spaces.floor);
-		SAME(spaces.count);
-		for (uint32_t i = 0; i < want->spaces.count; i++) {
-			struct wire_space space[2] = {0};
-			wire_space(got->spaces.spaces, i, &space[0]);
-			wire_space(want->spaces.spaces, i, &space[1]);
-			assert_memory_equal(&space[0], &space[1], sizeof(space[0]));
-		}
-		break;
+		SAME(rows.floor);
+		/* fall through */
 	case WIRE_TENANTS:
-		SAME(tenants.next);
-		SAME(tenants.count);
-		for (uint32_t i = 0; i < want->tenants.count; i++) {
-			struct wire_tenant tenant[2];
-			memset(tenant, 0, sizeof(tenant));
-			wire_tenant(got->tenants.tenants, i, &tenant[0]);
-			wire_tenant(want->tenants.tenants, i, &tenant[1]);
-			assert_memory_equal(&tenant[0], &tenant[1], sizeof(tenant[0]));
-		}
-		break;
 	case WIRE_LEASES:
-		SAME(leases.next);
-		SAME(leases.count);
-		for (uint32_t i = 0; i < want->leases.count; i++) {
-			struct wire_holder holder[2] = {0};
-			wire_holder(got->leases.holders, i, &holder[0]);
-			wire_holder(want->leases.holders, i, &holder[1]);
-			assert_memory_equal(&holder[0], &holder[1], sizeof(holder[0]));
+		SAME(rows.next);
+		SAME(rows.count);
+		for (uint32_t i = 0; i < want->rows.count; i++) {
+			struct wire_row row[2];
+			memset(row, 0, sizeof(row));
+			wire_row(got->rows.at, i, want->type, &row[0]);
+			wire_row(want->rows.at, i, want->type, &row[1]);
+			assert_memory_equal(&row[0], &row[1], sizeof(row[0]));
 		}
 		break;
 	default:

@@ -198,65 +198,20 @@ static void random_space(struct kv_prng *p, char *out)
 	out[at] = 0;
 }
 
-static void random_spaces(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
+static void random_rows(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 {
-	r->spaces.next = upto(p, UINT64_MAX);
-	r->spaces.floor = upto(p, UINT64_MAX);
-	r->spaces.count = (uint32_t)upto(p, WIRE_SPACES_MAX);
-	r->spaces.spaces = s->pairs;
-	for (uint32_t i = 0; i < r->spaces.count; i++) {
-		struct wire_space space = {.generation = upto(p, UINT64_MAX),
-					   .blocks = upto(p, UINT64_MAX),
-					   .bytes = kv_prng_next(p),
-					   .tier_bytes = kv_prng_next(p),
-					   .gets = kv_prng_next(p),
-					   .hits = kv_prng_next(p)};
-		random_space(p, space.name);
-		wire_space_put(s->pairs, i, &space);
-	}
-}
-
-static void random_tenants(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
-{
-	r->tenants.next = upto(p, UINT64_MAX);
-	r->tenants.count = (uint32_t)upto(p, WIRE_TENANTS_MAX);
-	r->tenants.tenants = s->pairs;
-	for (uint32_t i = 0; i < r->tenants.count; i++) {
-		struct wire_tenant t = {.listed = kv_prng_below(p, 2),
-					.bytes = upto(p, UINT64_MAX),
-					.share = kv_prng_next(p),
-					.cap = upto(p, UINT64_MAX),
-					.tier_bytes = kv_prng_next(p),
-					.tier_cap = kv_prng_next(p),
-					.pinned = kv_prng_next(p),
-					.pins_cap = kv_prng_next(p),
-					.active = kv_prng_next(p),
-					.requests_max = kv_prng_next(p),
-					.read_bytes = kv_prng_next(p),
-					.read_rate = kv_prng_next(p),
-					.sessions = kv_prng_next(p),
-					.spaces = kv_prng_next(p),
-					.evicted = kv_prng_next(p),
-					.denied = kv_prng_next(p)};
-		random_space(p, t.name);
-		wire_tenant_put(s->pairs, i, &t);
-	}
-}
-
-static void random_holders(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
-{
-	r->leases.next = upto(p, UINT64_MAX);
-	r->leases.count = (uint32_t)upto(p, WIRE_LEASES_MAX);
-	r->leases.holders = s->pairs;
-	for (uint32_t i = 0; i < r->leases.count; i++) {
-		struct wire_holder h = {.client_id = upto(p, UINT64_MAX),
-					.session = kv_prng_next(p),
-					.pid = kv_prng_next(p),
-					.leases = kv_prng_next(p),
-					.bytes = kv_prng_next(p),
-					.age_ns = kv_prng_next(p)};
-		random_space(p, h.identity);
-		wire_holder_put(s->pairs, i, &h);
+	static const uint32_t most[] = {
+		[WIRE_SPACES] = WIRE_SPACES_MAX, [WIRE_TENANTS] = WIRE_TENANTS_MAX, [WIRE_LEASES] = WIRE_LEASES_MAX};
+	r->rows.next = upto(p, UINT64_MAX);
+	r->rows.floor = r->type == WIRE_SPACES ? upto(p, UINT64_MAX) : 0;
+	r->rows.count = (uint32_t)upto(p, most[r->type]);
+	r->rows.at = s->pairs;
+	for (uint32_t i = 0; i < r->rows.count; i++) {
+		struct wire_row row = {.flags = r->type == WIRE_TENANTS ? (uint32_t)kv_prng_below(p, 2) : 0};
+		for (unsigned k = 0; k < WIRE_TENANT_NUMBERS; k++)
+			row.number[k] = k % 2 ? kv_prng_next(p) : upto(p, UINT64_MAX);
+		random_space(p, row.name);
+		wire_row_put(s->pairs, i, r->type, &row);
 	}
 }
 
@@ -363,13 +318,9 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		r->clear.generation = upto(p, UINT64_MAX);
 		break;
 	case WIRE_SPACES:
-		random_spaces(p, s, r);
-		break;
 	case WIRE_TENANTS:
-		random_tenants(p, s, r);
-		break;
 	case WIRE_LEASES:
-		random_holders(p, s, r);
+		random_rows(p, s, r);
 		break;
 	default:
 		break;

@@ -98,34 +98,15 @@ void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t
 		assert_true(r->tombs.count <= WIRE_TOMBS_MAX);
 		assert_inside(r->tombs.tombs, (size_t)r->tombs.count * 16, data, len);
 	}
-	if (r->type == WIRE_SPACES) {
-		assert_true(r->spaces.count <= WIRE_SPACES_MAX);
-		assert_inside(r->spaces.spaces, (size_t)r->spaces.count * 120, data, len);
-		for (uint32_t i = 0; i < r->spaces.count; i++) {
-			struct wire_space space;
-			wire_space(r->spaces.spaces, i, &space);
-			assert_int_equal(strlen(space.name), r->spaces.spaces[120 * (size_t)i]);
-			assert_true(kv_space_check(space.name, strlen(space.name)));
-		}
-	}
-	if (r->type == WIRE_TENANTS) {
-		assert_true(r->tenants.count <= WIRE_TENANTS_MAX);
-		assert_inside(r->tenants.tenants, (size_t)r->tenants.count * 192, data, len);
-		for (uint32_t i = 0; i < r->tenants.count; i++) {
-			struct wire_tenant tenant;
-			wire_tenant(r->tenants.tenants, i, &tenant);
-			assert_int_equal(strlen(tenant.name), r->tenants.tenants[192 * (size_t)i]);
-			assert_true(kv_space_check(tenant.name, strlen(tenant.name)));
-		}
-	}
-	if (r->type == WIRE_LEASES) {
-		assert_true(r->leases.count <= WIRE_LEASES_MAX);
-		assert_inside(r->leases.holders, (size_t)r->leases.count * 120, data, len);
-		for (uint32_t i = 0; i < r->leases.count; i++) {
-			struct wire_holder holder;
-			wire_holder(r->leases.holders, i, &holder);
-			assert_int_equal(strlen(holder.identity), r->leases.holders[120 * (size_t)i]);
-			assert_true(kv_space_check(holder.identity, strlen(holder.identity)));
+	if (r->type == WIRE_SPACES || r->type == WIRE_TENANTS || r->type == WIRE_LEASES) {
+		size_t bytes = r->type == WIRE_TENANTS ? 192 : 120;
+		assert_true(r->rows.count <= (r->type == WIRE_TENANTS ? 20u : 33u));
+		assert_inside(r->rows.at, r->rows.count * bytes, data, len);
+		for (uint32_t i = 0; i < r->rows.count; i++) {
+			struct wire_row row;
+			wire_row(r->rows.at, i, r->type, &row);
+			assert_int_equal(strlen(row.name), r->rows.at[bytes * i]);
+			assert_true(kv_space_check(row.name, strlen(row.name)));
 		}
 	}
 	if (r->type == WIRE_GET) {
