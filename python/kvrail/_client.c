@@ -638,9 +638,8 @@ static PyMethodDef methods[] = {
 	 "drain_completions() -> list of (id, ok, error text, bools per key or None): finished ids; "
 	 "LMCache's contract."},
 	{"drain_results", client_drain_results, METH_NOARGS,
-	 "drain_results() -> list of (id, code, results) of finished ids. A result is the length (GET), 0 for a miss, 1 for "
-	 "memory and 2 for the tier alone (EXISTS), else 0; or a negative code. Of submit_batch_view it is a View instead "
-	 "of the length."},
+	 "drain_results() -> list of (id, code, results) of finished ids. A result is the length or a View (GET), "
+	 "0 for a miss, 1 for memory or 2 for the tier alone (EXISTS), else 0; or a negative code."},
 	{"arrived", client_arrived, METH_O,
 	 "arrived(id) -> list: of each key, how many parts are there; None: the id has no parts, or is drained."},
 	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},
