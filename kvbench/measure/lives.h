@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct kvc_pool;
+struct kvc_server_info;
 
 enum { BENCH_LIVES_MAX = 64 }; /* servers; further ones are not watched */
 
@@ -17,6 +18,9 @@ struct bench_lives {
 	enum bench_life changed;               /* of the first server with another life at the end */
 	char server[336];                      /* its name */
 };
+
+/* bench_life_of -- the life of a server with this incarnation at the start and this state now. */
+enum bench_life bench_life_of(uint64_t incarnation, const struct kvc_server_info *now);
 
 /* bench_lives_begin, bench_lives_end -- note the servers that the pool's first client has up; find the first of them
  * that ended or was restarted since. */

@@ -10,8 +10,10 @@
 
 #include "kvbench/report/json.h"
 #include "kvbench/fabric/roofline.h"
+#include "kvbench/measure/lives.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/report/report.h"
+#include "kvclient/kvclient.h"
 #include "tests/kvbench/check.h"
 
 struct fixture {
@@ -831,6 +833,21 @@ static void misses_after_a_server_ended_name_it(void **state)
 	}
 }
 
+static void a_server_has_ended_when_it_is_down_or_its_client_closed(void **state)
+{
+	static const enum bench_life alive[] = {[KVC_SERVER_CONNECTING] = BENCH_LIFE_SAME,
+						[KVC_SERVER_UP] = BENCH_LIFE_SAME,
+						[KVC_SERVER_DOWN] = BENCH_LIFE_ENDED,
+						[KVC_SERVER_CLOSED] = BENCH_LIFE_ENDED};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(alive); i++) {
+		struct kvc_server_info now = {.state = (enum kvc_server_state)i, .incarnation = 7};
+		assert_int_equal(bench_life_of(7, &now), alive[i]);
+		now.incarnation = 8;
+		assert_int_equal(bench_life_of(7, &now), alive[i] ? BENCH_LIFE_ENDED : BENCH_LIFE_RESTARTED);
+	}
+}
+
 static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
@@ -966,6 +983,7 @@ int main(void)
 		WITH_RUN(reads_of_nothing_fail_a_run),
 		WITH_RUN(misses_of_a_run_that_wrote_nothing_say_so),
 		WITH_RUN(misses_after_a_server_ended_name_it),
+		cmocka_unit_test(a_server_has_ended_when_it_is_down_or_its_client_closed),
 		WITH_RUN(expected_misses_do_not_fail_a_run),
 		WITH_RUN(a_strict_replay_must_have_the_expected_hits),
 		WITH_RUN(a_whole_replay_is_compared_and_a_part_is_not),
