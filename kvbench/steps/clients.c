@@ -3,7 +3,8 @@
  *
  * endpoints: a pool with a client for each, on a few loops. While they are opened the library calls back after each,
  * and ten times a second (kvc_options.opening): then the step checks the remaining memory and reports its figures.
- * pooled: a pool of --engines clients, and a session for each logical client.
+ * pooled: a pool of --engines clients, and a session for each logical client. They are opened a part at a time, with
+ * the same look after each.
  *
  * A worker is a coroutine that opens the sessions of many clients, then makes their messages in turn. All clients of a
  * worker think for the same time, so the client whose message was over first is due next. */
@@ -15,7 +16,10 @@
 #include "kvbench/steps/steps.h"
 #include "loop/loop.h"
 
-enum { AT_ONCE = 64 /* workers of an engine */ };
+enum {
+	AT_ONCE = 64,   /* workers of an engine */
+	LOOK_EVERY = 16 /* sessions that each of them opens between two looks */
+};
 
 #define PAUSE_NS     100000000ull
 #define SHARE_MIN_NS 1000000000ull
@@ -23,7 +27,8 @@ enum { AT_ONCE = 64 /* workers of an engine */ };
 struct client_load {
 	struct step *s;
 	struct bench_key key;
-	unsigned workers; /* worker w has the clients w, w + workers, ... */
+	unsigned workers;  /* worker w has the clients w, w + workers, ... */
+	unsigned from, to; /* the clients whose sessions are being opened */
 	uint64_t timeout_ns;
 	struct kvc_session **session; /* of each client; NULL: each has an endpoint */
 	struct step_times *times;     /* of each engine; likewise */
@@ -100,7 +105,7 @@ static void open_each(struct kvc_client *client, unsigned w, void *arg)
 	struct client_load *l = arg;
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = l->timeout_ns};
 	struct kv_error err = {0};
-	for (unsigned i = w; i < l->s->opt->clients && !l->refused && !step_over(l->s); i += l->workers) {
+	for (unsigned i = l->from + w; i < l->to && !l->refused && !step_over(l->s); i += l->workers) {
 		uint64_t begun = now();
 		o.client_id = i + 1;
 		if (kvc_session_open_await(client, &o, &l->session[i], &err) < 0) {
@@ -165,14 +170,14 @@ static bool load_make(struct client_load *l)
 	return l->due_ns && l->came && (!pooled || (l->session && l->times));
 }
 
-/* Workers that cannot be started make no message. */
+/* Workers that cannot be started make no message. *ns grows by the time they took. */
 static bool workers_run(struct client_load *l, struct kvc_pool *pool,
-			void (*work)(struct kvc_client *client, unsigned w, void *arg), uint64_t *out_ns)
+			void (*work)(struct kvc_client *client, unsigned w, void *arg), uint64_t *ns)
 {
 	struct kv_error err = {0};
 	uint64_t begun = now();
 	err.code = kvc_run(pool, l->workers, work, l);
-	*out_ns = now() - begun;
+	*ns += now() - begun;
 	if (err.code < 0)
 		step_fail(l->s, step_end_of(l->s, &err), err.code, "%u worker%s could not be started: %s", l->workers,
 			  kv_plural(l->workers), kv_strerror(err.code));
@@ -183,18 +188,22 @@ static bool workers_run(struct client_load *l, struct kvc_pool *pool,
 static bool sessions_open(struct client_load *l, struct kvc_pool *pool)
 {
 	struct step *s = l->s;
-	bool ran;
+	bool go_on = true;
 	s->rss.base = kv_memory_rss();
 	step_report(s);
-	ran = workers_run(l, pool, open_each, &s->connect_ns);
-	for (uint32_t i = 0; i < s->opt->clients; i++)
-		s->opened += l->session[i] != NULL;
-	s->connected = s->opened;
-	s->open_ns = now() - s->begun_ns;
-	if (ran && l->refused)
-		step_fail(s, step_end_of(s, &l->refusal), l->refusal.code, "%s", l->refusal.text);
+	while (go_on && !l->refused && l->from < s->opt->clients) {
+		l->to = KV_MIN(l->from + l->workers * LOOK_EVERY, s->opt->clients);
+		go_on = workers_run(l, pool, open_each, &s->connect_ns);
+		for (; l->from < l->to; l->from++)
+			s->opened += l->session[l->from] != NULL;
+		s->connected = s->opened;
+		s->open_ns = now() - s->begun_ns;
+		if (go_on && l->refused)
+			step_fail(s, step_end_of(s, &l->refusal), l->refusal.code, "%s", l->refusal.text);
+		go_on = go_on && step_look(s);
+	}
 	step_measure(s);
-	return ran && step_look(s);
+	return go_on;
 }
 
 static void judge(const struct client_load *l)

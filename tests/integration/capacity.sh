@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # capacity.sh -- kv-bench capacity with small steps: what it counts, and what it says when files, memory, time, the server or patience run out.
 . "$(dirname "$0")/lib.bash"
-plan 41
-[ "$provider" != shm ] || skip_all 41 "what is counted here are the files and memory of sockets"
+plan 42
+[ "$provider" != shm ] || skip_all 42 "what is counted here are the files and memory of sockets"
 capacity() { timeout -k 5 200 "$build/kv-bench" capacity --provider "$provider" "$@"; }
 
 processes() { # processes TEXT [MORE] -- the ids of those with these texts on their command line (words end with "|")
@@ -40,6 +40,16 @@ check "--max-sessions is the most, also below --steps" capacity --model pooled -
 check "and the last step" json_is "$scratch/most.json" '[s["clients"] for s in m("pooled")["steps"]] == [3, 5]'
 check "serves them all with two endpoints" json_is "$scratch/pooled.json" \
 	'[(s["clients"], s["verified"], s["endpoints"]) for s in m("pooled")["steps"]] == [(3, 3, 2), (10, 10, 2), (20, 20, 2), (50, 50, 2)]'
+looks() { # the reports of a step while it opens 2500 sessions; its look also guards the memory
+	start_server looks --provider "$provider" --max-clients 3000 --max-sessions 3000 || return 1
+	(exec -a kv-bench-capacity-step "$build/kv-bench" pooled 2500 "$server" 120000000000 --provider "$provider" --engines 1) </dev/null >"$scratch/looks"
+	stop_server "$server_pid"
+	python3 -c 'import json, sys
+told = [json.loads(line) for line in open(sys.argv[1])]
+print(told[-1]["first_error"], [t["opened"] for t in told])
+sys.exit({t["opened"] for t in told} != {0, 1024, 2048, 2500} or told[-1]["verified"] != 2500)' "$scratch/looks"
+}
+check "a step reports while it opens its sessions" looks
 
 if "$build/kv-bench" capacity --model verbs --steps 1 >/dev/null 2>&1; then
 	check "three bare queue pairs" capacity --model verbs --steps 3 --json "$scratch/verbs.json"
