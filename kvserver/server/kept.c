@@ -126,21 +126,65 @@ static int arena_path(const struct kvs_kept *k, unsigned i, const char *more, ch
 	return kv_fail(err, -KV_EINVAL, "--arena-file %.200s: the path is too long", k->arena_file);
 }
 
-/* done: the new files take the names of the former ones. */
-static void moves_end(struct kvs_kept *k, bool done)
+static void mark_read(int fd, uint64_t limit, struct kept_mark *out)
+{
+	const uint8_t *at = (const uint8_t *)kept_mark_of(NULL, limit);
+	if (fd < 0 || pread(fd, out, sizeof(*out), (off_t)(uintptr_t)at) != (ssize_t)sizeof(*out))
+		*out = (struct kept_mark){0};
+}
+
+/* Whether this new file belongs to the index. */
+static bool new_fits(const struct kvs_kept *k, const char *path)
+{
+	struct kept_mark m;
+	int fd;
+	if (kv_kept_find(path, &fd, NULL))
+		return false;
+	mark_read(fd, k->head.limit_bytes, &m);
+	close(fd);
+	return m.clean == 1 && memcmp(m.stamp, k->head.stamp, KEEP_STAMP) == 0;
+}
+
+/* The new files of the index take the names of the former ones, also those of a server that died in here. The new file
+ * of shard 0 is the last one, and the sign that there is more to do. */
+static void names_take(struct kvs_kept *k)
 {
 	char from[PATH_CAP], to[PATH_CAP];
-	for (unsigned i = 0; i < KV_MAX(k->shards, k->head.shards) && k->moves; i++) {
+	if (arena_path(k, 0, ".new", from, NULL) || !new_fits(k, from))
+		return;
+	for (unsigned i = KV_SHARDS_MAX; i-- > 0;) {
 		if (arena_path(k, i, ".new", from, NULL) || arena_path(k, i, "", to, NULL))
 			continue;
-		if (done && i < k->shards)
-			(void)rename(from, to); /* else the next server finds no memory of its size, and starts empty */
-		else
-			(void)unlink(done ? to : from);
+		if (i >= k->head.shards)
+			(void)unlink(to);
+		else if (new_fits(k, from) && rename(from, to) < 0)
+			return; /* the next server tries again */
+		if (i > 0 && i < k->head.shards)
+			kvs_kept_step("renamed");
 	}
+}
+
+static void news_remove(const struct kvs_kept *k)
+{
+	char path[PATH_CAP];
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		if (arena_path(k, i, ".new", path, NULL) == 0)
+			(void)unlink(path);
+}
+
+static void moves_end(struct kvs_kept *k)
+{
 	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
 		fd_drop(&k->former[i]);
 	k->moves = false;
+}
+
+/* The copy has failed, or does not begin. */
+static void moves_undo(struct kvs_kept *k)
+{
+	if (k->moves)
+		news_remove(k);
+	moves_end(k);
 }
 
 void kvs_kept_close(struct kvs_kept **kept)
@@ -148,7 +192,7 @@ void kvs_kept_close(struct kvs_kept **kept)
 	struct kvs_kept *k = *kept;
 	if (!k)
 		return;
-	moves_end(k, false);
+	moves_undo(k);
 	keep_close(&k->file);
 	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
 		fd_drop(&k->fd[i]);
@@ -231,7 +275,7 @@ static void unusable(struct kvs_server *s, const char *why)
 	struct kvs_kept *k = s->opt.kept;
 	keep_close(&k->file);
 	k->found = false;
-	moves_end(k, false);
+	moves_undo(k);
 	empty_log(s, KV_LOG_WARN, why);
 }
 
@@ -275,13 +319,6 @@ static void geometry_check(struct kvs_server *s)
 		return;
 	}
 	k->moves = k->head.shards != k->shards || was > limit;
-}
-
-static void mark_read(int fd, uint64_t limit, struct kept_mark *out)
-{
-	const uint8_t *at = (const uint8_t *)kept_mark_of(NULL, limit);
-	if (fd < 0 || pread(fd, out, sizeof(*out), (off_t)(uintptr_t)at) != (ssize_t)sizeof(*out))
-		*out = (struct kept_mark){0};
 }
 
 /* Memory from the service manager or another process that has another size is of no use. */
@@ -336,6 +373,16 @@ static void former_find(struct kvs_server *s)
 		    former_check(fd[i], path, k->head.limit_bytes, &err))
 			unusable(s, err.text);
 	}
+}
+
+/* A server that died while values moved may have left new files. */
+static void files_find(struct kvs_server *s)
+{
+	struct kvs_kept *k = s->opt.kept;
+	if (k->found)
+		names_take(k);
+	news_remove(k);
+	former_find(s);
 }
 
 /* Only now that the marks are right. */
@@ -446,9 +493,15 @@ static void moved_log(const struct kvs_server *s, uint64_t begun_ns)
 
 static int moved_open(struct kvs_kept *k, struct kv_error *err)
 {
-	moves_end(k, true);
+	int rc;
+	kvs_kept_step("committed");
 	keep_close(&k->file);
-	return keep_open(k->keep, &k->file, &k->head, err);
+	rc = keep_open(k->keep, &k->file, &k->head, err);
+	if (rc)
+		return rc;
+	names_take(k);
+	moves_end(k);
+	return 0;
 }
 
 /* The values of another geometry become those of this one. */
@@ -499,7 +552,7 @@ static int memory_find(struct kvs_server *s, struct kv_error *err)
 	file_find(s);
 	geometry_check(s);
 	if (k->arena_file)
-		former_find(s);
+		files_find(s);
 	if (k->found)
 		marks_check(s);
 	if (k->moves)

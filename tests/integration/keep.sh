@@ -5,7 +5,7 @@
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 tight=$scratch/tight
 trap 'umount -l "$tight" 2>/dev/null; rm -rf "$memory"; cleanup' EXIT
-if short; then plan 44; else plan 60; fi
+if short; then plan 44; else plan 64; fi
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -84,14 +84,31 @@ if ! short; then
 	check "with fewer, and the values survive a crash then" eval 'stop_server "$server_pid" && threads threads-3 1 --recover verify && moved threads-3 2 && [ ! -e "$memory/arena.1" ] &&
 		{ killed; threads threads-4 1 --recover verify; } && soon value a hello'
 	check "and with three again" eval 'stop_server "$server_pid" && threads threads-5 3 && moved threads-5 2'
+	killed_at() { # killed_at STEP THREADS -- a server that copies dies there
+		KVRAIL_TEST_KILL_AT=$1 status 137 "$build/kv-server" --listen-addr "$at" "${keep[@]}" "${file[@]}" --memory-mb 96 --worker-threads "$2"
+	}
+	news() { find "$memory" -name '*.new' | wc -l; }
+	arenas() { find "$memory" -name 'arena.[0-9]*' | wc -l; }
 	copier_dies() { # copier_dies STEP THREADS -- the values are there or not; a second attempt starts as any
 		stop_server "$server_pid"
-		KVRAIL_TEST_KILL_AT=$1 status 137 "$build/kv-server" --listen-addr "$at" "${keep[@]}" "${file[@]}" --memory-mb 96 --worker-threads "$2" &&
-			threads "copier-$1" "$2" && { value a hello || { absent a && log "copier-$1" "keep_empty"; }; } && [ "$(ls "$memory" | grep -c '\.new')" = 0 ] &&
+		killed_at "$1" "$2" && threads "copier-$1" "$2" && { value a hello || { absent a && log "copier-$1" "keep_empty"; }; } && [ "$(news)" = 0 ] &&
+			client put a hello && client put large -f "$scratch/large"
+	}
+	copied_dies() { # copied_dies STEP THREADS NEXT -- the new index is complete: a server with NEXT threads has the values
+		stop_server "$server_pid"
+		killed_at "$1" "$2" && [ "$(news)" -gt 0 ] && threads "$1-$2-$3" "$3" && moved "$1-$2-$3" 2 && [ "$(arenas)" = "$3" ]
+	}
+	indexless() { # the values of a complete copy are lost with their index, and their files go
+		stop_server "$server_pid"
+		killed_at committed 2 && [ "$(news)" = 2 ] && rm "$index" && threads indexless 3 && log indexless "keep_empty" && absent a && [ "$(news)" = 0 ] &&
 			client put a hello && client put large -f "$scratch/large"
 	}
 	check "a server that dies while it copies leaves no wrong value" copier_dies copied 2
 	check "nor does one that dies before the new index is complete" copier_dies saved 3
+	check "one that dies after that loses no value" copied_dies committed 2 2
+	check "nor between two new names" copied_dies renamed 3 3
+	check "nor if the next server has other worker threads again" eval 'copied_dies committed 1 2 && copied_dies renamed 3 1 && copied_dies committed 3 3'
+	check "without the index nothing stays of the copy" indexless
 	check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
 		start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
 fi
