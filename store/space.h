@@ -23,7 +23,7 @@ struct space {
 	uint64_t used_ns;      /* when its last session began or ended */
 	struct tenant *tenant; /* is charged for its blocks; of this policy: */
 	struct evict *evict;
-	uint64_t tier_bytes, tier_values; /* its values of this generation on the tier */
+	uint64_t tier_bytes, tier_charged; /* its values of this generation on the tier (tenant.h) */
 	/* Counters. blocks and bytes of the arena: live, with earlier generations until they are freed. */
 	uint64_t blocks, bytes, gets, hits;
 };

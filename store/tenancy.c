@@ -66,13 +66,13 @@ int tenancy_space_take(struct store *s, const char *name, uint64_t now_ns, struc
 
 static void space_give(struct store *s, struct space *sp, struct tenant *to)
 {
-	uint64_t tier_bytes = sp->tier_bytes, tier_values = sp->tier_values;
+	uint64_t tier_bytes = sp->tier_bytes, tier_charged = sp->tier_charged;
 	tenant_tier_forget(sp);
 	sp->tenant->spaces--;
 	sp->tenant = to;
 	sp->evict = tenant_evict(s, to);
 	to->spaces++;
-	tenant_tier_add(sp, tier_bytes, tier_values);
+	tenant_tier_add(sp, tier_bytes, tier_charged);
 }
 
 static void spaces_move(struct store *s)

@@ -32,7 +32,7 @@ static inline uint64_t kept_own(enum tenant_kept kind, uint64_t share)
 /* The parts of a tenant's limits that this shard keeps by itself; UINT64_MAX: none. */
 struct tenant_part {
 	uint64_t share, cap; /* bytes charged */
-	uint64_t tier;       /* bytes of values on the tier */
+	uint64_t tier;       /* bytes charged for values on the tier */
 	uint64_t pins, requests, read_rate;
 };
 
@@ -43,13 +43,13 @@ struct tenant {
 	unsigned place;              /* in tenancy.at */
 	struct evict evict;          /* of its blocks; of "": store.evict is used instead */
 	struct tenant_part limit;
-	uint64_t bytes;                   /* charged for its blocks in every state, from the stage on: store_charge */
-	uint64_t tier_bytes, tier_values; /* its values on the tier */
-	uint64_t kept[KEPT_KINDS];        /* by its sessions; each pin by itself, and by store_charge */
-	uint64_t spaces, users;           /* namespaces that it is charged for; sessions */
-	uint64_t active;                  /* unanswered requests of its sessions that outlive their frames */
-	uint64_t tier_gets;               /* GETs of its sessions that wait for the tier */
-	uint64_t read_free_ns;            /* until then its sessions have read more than read_rate */
+	uint64_t bytes;                    /* charged for its blocks in every state, from the stage on: store_charge */
+	uint64_t tier_bytes, tier_charged; /* its values on the tier; each at least with its part of the index */
+	uint64_t kept[KEPT_KINDS];         /* by its sessions; each pin by itself, and by store_charge */
+	uint64_t spaces, users;            /* namespaces that it is charged for; sessions */
+	uint64_t active;                   /* unanswered requests of its sessions that outlive their frames */
+	uint64_t tier_gets;                /* GETs of its sessions that wait for the tier */
+	uint64_t read_free_ns;             /* until then its sessions have read more than read_rate */
 	/* Counters: evictions of its blocks; requests and values beyond a limit; bytes that its sessions read. */
 	uint64_t evicted, denied, read_bytes;
 };
@@ -119,29 +119,29 @@ void tenant_share(struct tenancy *y, struct tenant *t, uint64_t share);
 void tenant_add(struct store *s, struct tenant *t, uint64_t size);
 void tenant_sub(struct store *s, struct tenant *t, uint64_t size);
 
-/* tenant_tier_add, tenant_tier_sub -- values of the namespace are on the tier, or not any more. tenant_tier_forget --
- * none of its former values counts. */
-static inline void tenant_tier_add(struct space *sp, uint64_t bytes, uint64_t values)
+/* tenant_tier_add, tenant_tier_sub -- values of the namespace are on the tier, or not any more. charge: with which they
+ * count for the cap. tenant_tier_forget -- none of its former values counts. */
+static inline void tenant_tier_add(struct space *sp, uint64_t bytes, uint64_t charge)
 {
 	sp->tier_bytes += bytes;
-	sp->tier_values += values;
+	sp->tier_charged += charge;
 	sp->tenant->tier_bytes += bytes;
-	sp->tenant->tier_values += values;
+	sp->tenant->tier_charged += charge;
 }
 
-static inline void tenant_tier_sub(struct space *sp, uint64_t bytes, uint64_t values)
+static inline void tenant_tier_sub(struct space *sp, uint64_t bytes, uint64_t charge)
 {
 	bytes = KV_MIN(bytes, sp->tier_bytes); /* the last bits of its generation may repeat (tier_item.age) */
-	values = KV_MIN(values, sp->tier_values);
+	charge = KV_MIN(charge, sp->tier_charged);
 	sp->tier_bytes -= bytes;
-	sp->tier_values -= values;
+	sp->tier_charged -= charge;
 	sp->tenant->tier_bytes -= bytes;
-	sp->tenant->tier_values -= values;
+	sp->tenant->tier_charged -= charge;
 }
 
 static inline void tenant_tier_forget(struct space *sp)
 {
-	tenant_tier_sub(sp, sp->tier_bytes, sp->tier_values);
+	tenant_tier_sub(sp, sp->tier_bytes, sp->tier_charged);
 }
 
 /* store_victim -- the next block to be evicted for a value of this tenant: of the tenant furthest above its share;

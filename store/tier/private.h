@@ -302,11 +302,17 @@ static inline uint64_t tier_born_us(const struct tier_drive *d, const struct tie
 	return e->sequence <= d->old_sequence ? KV_MIN(e->born_us, d->t->opt.wall_us) : e->born_us;
 }
 
-static inline void tier_item_space(struct tier_item *i, struct space *sp)
+/* A value counts for its tenant's cap with its bytes, or with its part of the index if that is more. */
+static inline uint64_t tier_charge(const struct tier *t, uint64_t len)
+{
+	return KV_MAX(len, t->value_part);
+}
+
+static inline void tier_item_space(const struct tier *t, struct tier_item *i, struct space *sp)
 {
 	i->space = sp->index & (SPACES_MAX - 1);
 	i->age = sp->generation & 15;
-	tenant_tier_add(sp, i->len, 1);
+	tenant_tier_add(sp, i->len, tier_charge(t, i->len));
 }
 
 static inline struct tier_drive *tier_drive_of(const struct tier *t, uint32_t item)

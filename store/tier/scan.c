@@ -73,7 +73,7 @@ static void record_found(struct tier_drive *d, struct tier_slot *s, const struct
 				(uint32_t)KV_MIN(e->expires_us / 1000000, (uint64_t)UINT32_MAX));
 	if (!item)
 		return;
-	tier_item_space(&t->records.item[item], sp);
+	tier_item_space(t, &t->records.item[item], sp);
 	tier_fifo_found(&d->fifo, s->segment, item, e->page);
 	d->scan.found++;
 	if (tier_key_gone(t, sp, key, e->key_len) || judged(t, &t->records.item[item]))

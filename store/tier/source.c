@@ -20,12 +20,11 @@ static struct tier_id id_of(const struct block *b)
 	return (struct tier_id){b->item.hash, tier_more(b->item.key, b->item.key_len)};
 }
 
-/* Whether its tenant has room on the tier for one more value: tiny ones count as their part of the index. */
+/* Whether its tenant has no room on the tier for one more value. */
 static bool tenant_full(const struct tier *t, const struct tenant *of, uint64_t len)
 {
-	uint64_t cap = of->limit.tier;
-	return cap != UINT64_MAX &&
-	       (of->tier_bytes > cap || len > cap - of->tier_bytes || (of->tier_values + 1) * t->value_part > cap);
+	uint64_t cap = of->limit.tier, charge = tier_charge(t, len);
+	return cap != UINT64_MAX && (of->tier_charged > cap || charge > cap - of->tier_charged);
 }
 
 /* Not to be written: the tier has it, its tenant has no room there, it is of an earlier generation, or others may have

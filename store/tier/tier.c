@@ -147,7 +147,7 @@ static void record_dropped(void *arg, const struct tier_item *i)
 	const struct tier *t = arg;
 	struct space *sp = t->store->spaces.at[i->space];
 	if (sp && i->age == (sp->generation & 15))
-		tenant_tier_sub(sp, i->len, 1);
+		tenant_tier_sub(sp, i->len, tier_charge(t, i->len));
 }
 
 int tier_create(const struct tier_options *o, struct store *store, struct tier_device *const *devices, unsigned count,

@@ -325,7 +325,7 @@ bool writer_begin(struct tier_drive *d, const struct tier_id *id, struct space *
 					 (uint32_t)KV_MIN(e->expires_us / 1000000, (uint64_t)UINT32_MAX));
 	if (!item)
 		return false;
-	tier_item_space(&d->t->records.item[item], sp);
+	tier_item_space(d->t, &d->t->records.item[item], sp);
 	e->space_hash = tier_space_hash(&d->super, sp->name);
 	e->space_generation = sp->generation;
 	d->rate.left -= cost;
