@@ -16,7 +16,8 @@ enum { STORE_TENANTS_MAX = 512 }; /* of the table, and those that still have blo
 enum tenant_kept { KEPT_PINS, KEPT_STAGES, KEPT_ALL, KEPT_KINDS };
 
 /* kept_part -- how much of a shard's memory all pins, all stages, or both together may keep. kept_own -- how much of it
- * stays for a tenant with this share. Stages pass, so half of them is for whoever comes first. */
+ * other tenants' pins and stages leave to a tenant with this share. Stages pass, so half of them is for whoever comes
+ * first. Both together have as much as pins alone. Leases belong to no tenant and may leave less (shard_keep_left). */
 static inline uint64_t kept_part(enum tenant_kept kind, uint64_t memory)
 {
 	static const uint8_t eighths[] = {[KEPT_PINS] = 4, [KEPT_STAGES] = 6, [KEPT_ALL] = 7};
@@ -25,7 +26,7 @@ static inline uint64_t kept_part(enum tenant_kept kind, uint64_t memory)
 
 static inline uint64_t kept_own(enum tenant_kept kind, uint64_t share)
 {
-	static const uint8_t eighths[] = {[KEPT_PINS] = 4, [KEPT_STAGES] = 3, [KEPT_ALL] = 3};
+	static const uint8_t eighths[] = {[KEPT_PINS] = 4, [KEPT_STAGES] = 3, [KEPT_ALL] = 4};
 	return share / 8 * eighths[kind];
 }
 

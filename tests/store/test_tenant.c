@@ -355,6 +355,43 @@ static void pins_leave_the_shares_of_others(void **state)
 	close_store();
 }
 
+/* Whatever one tenant stages and pins, another has its own part for either. */
+static void stages_and_pins_leave_a_neighbour_its_own(void **state)
+{
+	enum { PARTS = 64 };
+	const uint64_t part = LIMIT / PARTS;
+	(void)state;
+	for (enum tenant_kept k = KEPT_PINS; k <= KEPT_STAGES; k++) {
+		struct tenancy *y = &store.tenancy;
+		struct tenant *a, *b;
+		uint64_t n = 0;
+		open_three(LIMIT);
+		limit("a", LIMIT / 2, UINT64_MAX);
+		limit("b", LIMIT / 2, UINT64_MAX);
+		a = of("a");
+		b = of("b");
+		while (tenant_may_keep(&store, b, KEPT_STAGES, part))
+			tenant_keep(y, b, KEPT_STAGES, part);
+		while (tenant_may_keep(&store, b, KEPT_PINS, part))
+			tenant_keep(y, b, KEPT_PINS, part);
+		assert_int_equal(b->kept[KEPT_STAGES], 36 * part); /* 12 of its own, and 24 of nobody's */
+		assert_int_equal(b->kept[KEPT_PINS], 4 * part);
+		for (; tenant_may_keep(&store, a, k, part); n++)
+			tenant_keep(y, a, k, part);
+		assert_int_equal(n * part, kept_own(k, LIMIT / 2));
+		for (; tenant_may_keep(&store, a, KEPT_PINS, part); n++)
+			tenant_keep(y, a, KEPT_PINS, part);
+		assert_int_equal(n * part, kept_own(KEPT_ALL, LIMIT / 2));
+		assert_int_equal(a->kept[KEPT_ALL] + b->kept[KEPT_ALL], kept_part(KEPT_ALL, LIMIT));
+		for (enum tenant_kept each = KEPT_PINS; each <= KEPT_STAGES; each++) {
+			tenant_release(y, a, each, a->kept[each]);
+			tenant_release(y, b, each, b->kept[each]);
+		}
+		assert_int_equal(y->beyond[KEPT_ALL], 0);
+		close_store();
+	}
+}
+
 static void a_flood_leaves_a_neighbour_its_hits(void **state)
 {
 	struct kv_prng p = check_seed();
@@ -501,6 +538,7 @@ int main(void)
 		cmocka_unit_test(blocks_in_use_are_not_paid_for_by_neighbours),
 		cmocka_unit_test(tiny_values_leave_a_neighbour_its_part_of_the_index),
 		cmocka_unit_test(pins_leave_the_shares_of_others),
+		cmocka_unit_test(stages_and_pins_leave_a_neighbour_its_own),
 		cmocka_unit_test(a_flood_leaves_a_neighbour_its_hits),
 		cmocka_unit_test(each_tenant_has_its_part_of_the_namespaces),
 		cmocka_unit_test(a_removed_tenant_is_freed_in_steps_and_forgotten),
