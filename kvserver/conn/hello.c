@@ -31,17 +31,22 @@ static struct loop *loop_of(const struct conn *c)
 	return c->server->control;
 }
 
-static int refuse_await(struct conn *c, int rc, const char *text)
+static int refusal_await(struct conn *c, int rc, const char *text)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE, .refuse.status = wire_error_status(rc)};
-	char name[KV_HOST_MAX];
-	if (rc != -KV_EDENIED && log_allowed(c->server))
-		kv_event(c->server->opt.log, KV_LOG_WARN,
-			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", text)),
-			 "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
 	conn_send_await(c, &m);
 	return rc;
+}
+
+static int refuse_await(struct conn *c, int rc, const char *text)
+{
+	char name[KV_HOST_MAX];
+	if (log_allowed(c->server))
+		kv_event(c->server->opt.log, KV_LOG_WARN,
+			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", text)),
+			 "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
+	return refusal_await(c, rc, text);
 }
 
 /* ---- admission ---- */
@@ -85,11 +90,13 @@ static int view_check(const struct kvs_server *s, uint64_t client_id, struct kv_
 		       "the server is not ready: it does not know the members of its cluster yet (--members)");
 }
 
-/* Before it takes a place. */
-static int identity_check(const struct conn *c, const struct wire_hello *h, struct grant *out, struct kv_error *err)
+/* Before it takes a place. *audited: the log has the refusal. */
+static int identity_check(const struct conn *c, const struct wire_hello *h, struct grant *out, bool *audited,
+			  struct kv_error *err)
 {
 	if (grant_find(c->server, boot_peer_names(c->boot), h->space, 0, out) == 0)
 		return 0;
+	*audited = true;
 	grant_refused(c, NULL, h->space, GRANT_UNKNOWN, WIRE_STAT_IDENTITIES_REFUSED);
 	return kv_fail(err, -KV_EDENIED, GRANT_UNKNOWN);
 }
@@ -144,8 +151,9 @@ void conn_leave(struct conn *c)
 	places_give(&s->places, places, PLACE_CONN);
 }
 
-/* A connection keeps its place unless it has become another tenant's. */
-static int admit(struct conn *c, uint64_t client_id, const struct grant *g, struct conn *before, struct kv_error *err)
+/* A connection keeps its place unless it has become another tenant's. *audited: the log has the refusal. */
+static int admit(struct conn *c, uint64_t client_id, const struct grant *g, struct conn *before, bool *audited,
+		 struct kv_error *err)
 {
 	struct kvs_server *s = c->server;
 	struct tenant_places *places = places_find(&s->places, g->tenant);
@@ -163,8 +171,10 @@ static int admit(struct conn *c, uint64_t client_id, const struct grant *g, stru
 		return 0;
 	}
 	rc = room_check(s, cluster, err);
-	if (rc == 0)
-		rc = grant_room(c, NULL, g, true, err);
+	if (rc)
+		return rc;
+	rc = grant_room(c, NULL, g, true, err);
+	*audited = rc != 0;
 	if (rc == 0)
 		enter(c, places);
 	return rc;
@@ -303,17 +313,18 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	struct grant g;
 	struct kv_error err = {0};
 	char name[KV_HOST_MAX], id[32];
+	bool audited = false;
 	int rc = hello_check(c, h, &err);
 	if (rc == 0)
 		rc = cluster_check(c->server, h, &err);
 	if (rc == 0)
-		rc = identity_check(c, h, &g, &err);
+		rc = identity_check(c, h, &g, &audited, &err);
 	if (rc == 0)
 		rc = view_check(c->server, h->client_id, &err);
 	if (rc == 0)
-		rc = admit(c, h->client_id, &g, before, &err);
+		rc = admit(c, h->client_id, &g, before, &audited, &err);
 	if (rc)
-		return refuse_await(c, rc, err.text);
+		return audited ? refusal_await(c, rc, err.text) : refuse_await(c, rc, err.text);
 	conn_knocked(c);
 	if (before)
 		conn_cut(before);

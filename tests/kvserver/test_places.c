@@ -123,6 +123,38 @@ static void a_removed_tenant_is_forgotten_with_its_last_place(void **state)
 
 static char keys_file[] = "/tmp/kvrail-keys-XXXXXX", tenants_file[] = "/tmp/kvrail-tenants-XXXXXX";
 
+/* Lines of the server's log, by their events. */
+static struct {
+	_Atomic unsigned audit_session, audit_untold, audit_refused, client_refused;
+} lines;
+
+static void on_event(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event)
+{
+	const struct {
+		const char *name;
+		_Atomic unsigned *count;
+	} all[] = {{"audit_session", &lines.audit_session},
+		   {"audit_untold", &lines.audit_untold},
+		   {"audit_refused", &lines.audit_refused},
+		   {"client_refused", &lines.client_refused}};
+	(void)arg;
+	(void)level;
+	(void)line;
+	for (unsigned i = 0; i < KV_COUNT(all); i++)
+		if (strcmp(event->name, all[i].name) == 0)
+			atomic_fetch_add(all[i].count,
+					 all[i].count == &lines.audit_untold ? event->field[0].number : 1);
+}
+
+static void on_line(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	(void)line;
+}
+
+static const struct kv_log counting = {.level = KV_LOG_INFO, .write = on_line, .event = on_event};
+
 static void write_file(char *path, const char *text)
 {
 	int fd = mkstemp(path);
@@ -139,6 +171,7 @@ static int up(void **state)
 	o.psk_file = keys_file;
 	o.tenants = tenants_file;
 	o.max_clients = PLACES;
+	o.log = &counting;
 	talk_up(&o);
 	return 0;
 }
@@ -264,6 +297,24 @@ static void sessions_have_a_limit(void **state)
 	in_coroutine(limited_body);
 }
 
+/* The log gives the reason of a refusal in one line. */
+static void one_line_body(void)
+{
+	struct boot_conn *c = welcomed("c", 0);
+	unsigned audits = lines.audit_refused, refusals = lines.client_refused;
+	expect(refused("c", 0, "sessions_max"));
+	expect(lines.audit_refused == audits + 1);
+	expect(lines.client_refused == refusals);
+	leave(c);
+	expect(open_becomes(0));
+}
+
+static void a_refusal_for_a_limit_is_one_line(void **state)
+{
+	(void)state;
+	in_coroutine(one_line_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +323,7 @@ int main(void)
 		cmocka_unit_test(a_removed_tenant_is_forgotten_with_its_last_place),
 		cmocka_unit_test(a_greedy_tenant_leaves_others_their_places),
 		cmocka_unit_test(sessions_have_a_limit),
+		cmocka_unit_test(a_refusal_for_a_limit_is_one_line),
 	};
 	return cmocka_run_group_tests(tests, up, down);
 }
