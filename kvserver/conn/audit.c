@@ -10,7 +10,7 @@ void grant_audit(const struct conn *c, const char *identity, const struct grant 
 {
 	char name[KV_HOST_MAX];
 	const char *who = identity && identity[0] ? identity : boot_peer_who(c->boot);
-	if (c->server->keys.tenants)
+	if (c->server->keys.tenants && audit_allowed(c->server))
 		kv_event(c->server->opt.log, KV_LOG_INFO,
 			 KV_EVENT("audit_session", KV_FIELD("client", name), KV_FIELD("identity", who),
 				  KV_FIELD("tenant", g->tenant), KV_FIELD("namespace", g->space),

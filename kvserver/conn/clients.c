@@ -6,8 +6,6 @@
 
 #include "kvserver/server/server.h"
 
-enum { LOGS_PER_SECOND = 10 };
-
 uint64_t bucket_take(struct bucket *b, uint64_t now_ns, unsigned per_second, unsigned burst)
 {
 	b->tokens += (double)(now_ns - b->filled_ns) * per_second / 1e9;
@@ -32,6 +30,18 @@ bool log_allowed(struct kvs_server *s)
 	if (left_out)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("clients_untold", KV_NUMBER("lines", left_out)),
 			 "%" PRIu64 " more line%s about refused clients %s left out", left_out, kv_plural(left_out),
+			 left_out == 1 ? "is" : "are");
+	return true;
+}
+
+bool audit_allowed(struct kvs_server *s)
+{
+	uint64_t left_out;
+	if (!kv_rate_take(&s->clients.audits, loop_now(s->control), s->clients.audits_max, &left_out))
+		return false;
+	if (left_out)
+		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("audit_untold", KV_NUMBER("lines", left_out)),
+			 "audit: %" PRIu64 " more line%s about sessions %s left out", left_out, kv_plural(left_out),
 			 left_out == 1 ? "is" : "are");
 	return true;
 }

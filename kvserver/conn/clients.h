@@ -59,6 +59,8 @@ struct client_limit {
 	unsigned more;            /* ... besides these, for CLUSTER_PLACES */
 };
 
+enum { LOGS_PER_SECOND = 10 }; /* lines of each kind: refusals, and sessions */
+
 struct clients {
 	struct kv_list conns;  /* all, with the strangers */
 	_Atomic unsigned open; /* attachments, and further sessions; tests read it */
@@ -66,13 +68,17 @@ struct clients {
 	struct client_limit limit;
 	struct slot *slot;
 	unsigned slots, slot_next, slots_taken;
-	struct kv_rate lines;
-	_Atomic bool lost_reported; /* a shard has marked an attachment, and the clients were not checked since: one
-				   check finds all */
+	struct kv_rate lines, audits;
+	_Atomic unsigned audits_max; /* lines about sessions in a second; tests change it */
+	_Atomic bool lost_reported;  /* a shard has marked an attachment, and the clients were not checked since: one
+				    check finds all */
 };
 
 /* log_allowed -- whether one more line about strangers may be logged: they cannot fill the log. */
 bool log_allowed(struct kvs_server *server);
+
+/* audit_allowed -- whether one more line about a session may be logged: clients that reconnect cannot fill the log. */
+bool audit_allowed(struct kvs_server *server);
 
 /* accept_await -- accept connections until the listening socket is shut down. Parks. */
 void accept_await(struct kvs_server *server);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_places.c -- the places of tenants among a server's clients: their sessions_max, what is kept for others, and
  * another table. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -315,6 +316,32 @@ static void a_refusal_for_a_limit_is_one_line(void **state)
 	in_coroutine(one_line_body);
 }
 
+/* Sessions beyond the rate of their lines are counted by the next line. */
+static void untold_body(void)
+{
+	enum { LEFT_OUT = 3 };
+	unsigned told, untold;
+	server->clients.audits_max = UINT_MAX;
+	leave(welcomed("a", 0)); /* counts those of other tests */
+	told = lines.audit_session;
+	untold = lines.audit_untold;
+	server->clients.audits_max = 0;
+	for (unsigned i = 0; i < LEFT_OUT; i++)
+		leave(welcomed("a", 0));
+	expect(lines.audit_session == told && lines.audit_untold == untold);
+	server->clients.audits_max = UINT_MAX;
+	leave(welcomed("a", 0));
+	expect(lines.audit_session == told + 1);
+	expect(lines.audit_untold == untold + LEFT_OUT);
+	expect(open_becomes(0));
+}
+
+static void sessions_cannot_fill_the_log(void **state)
+{
+	(void)state;
+	in_coroutine(untold_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +351,7 @@ int main(void)
 		cmocka_unit_test(a_greedy_tenant_leaves_others_their_places),
 		cmocka_unit_test(sessions_have_a_limit),
 		cmocka_unit_test(a_refusal_for_a_limit_is_one_line),
+		cmocka_unit_test(sessions_cannot_fill_the_log),
 	};
 	return cmocka_run_group_tests(tests, up, down);
 }
