@@ -163,6 +163,16 @@ static bool get_hand_local(struct shard_attachment *s, struct request *r)
 	return s->local && get_lease_local(r->session, r->block, r->get.offset, r->get.length, r->get.more, &r->reply);
 }
 
+/* Once, when nothing can refuse it for want of a place any more: what is BUSY costs its tenant nothing. A lease without
+ * a time is paid for by itself. */
+static void get_pay(struct request *r)
+{
+	if (KV_LIKELY(!r->session->limited) || r->get.paid || !r->use)
+		return;
+	r->get.paid = true;
+	tenant_reads(r->session, r->get.length, loop_turn_now(r->attachment->shard->loop));
+}
+
 /* The requested checksums are ready: let the client read the bytes. Its channel may have ended in the meantime. */
 static void get_hand_out(struct request *r)
 {
@@ -179,6 +189,8 @@ static void get_hand_out(struct request *r)
 		get_write(r);
 		return;
 	}
+	if (status == WIRE_OK)
+		get_pay(r);
 	request_end(r, status);
 }
 
@@ -281,22 +293,26 @@ static void get_write(struct request *r)
 		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
 	if (rc == 0 && r->get.hasher && !request_posting(r))
 		request_posted_now(r);
-	if (rc)
+	if (rc) {
 		get_failed(r, rc);
-	else
-		get_settle(r);
+		return;
+	}
+	get_pay(r);
+	get_settle(r);
 }
 
 static void get_serve(struct request *r)
 {
-	if (!sum_begin(r))
+	if (!sum_begin(r)) {
 		get_failed(r, -KV_EBUSY);
-	else if (!r->get.pull)
+	} else if (!r->get.pull) {
 		get_write(r);
-	else if (!r->get.hasher)
+	} else if (!r->get.hasher) {
 		get_hand_out(r);
-	else
+	} else {
 		get_enter(r, GET_SUMMING);
+		get_pay(r);
+	}
 }
 
 /* Whether a checksum is due before the client may read the bytes. */
@@ -331,15 +347,18 @@ static void get_request(struct link *l, const struct wire_request *q, struct blo
 	r->get.of_range = q->flags & WIRE_GET_SUM_RANGE;
 	r->get.more = q->flags & WIRE_GET_MORE;
 	r->get.pull = !u || (q->flags & WIRE_GET_PULL && pull_waits(q, b, length));
+	r->get.paid = false;
 	r->get.hasher = NULL;
 	kv_list_init(&r->get.hashing);
 	r->get.state = GET_BEGUN;
-	if (!check_takes_long(q, b))
+	if (!check_takes_long(q, b)) {
 		get_serve(r);
-	else if (hash_begin(r, store_data(&l->attachment->shard->store, b), b->len))
+	} else if (hash_begin(r, store_data(&l->attachment->shard->store, b), b->len)) {
 		get_enter(r, GET_CHECKING);
-	else
+		get_pay(r);
+	} else {
 		request_end(r, WIRE_BUSY);
+	}
 }
 
 void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
@@ -363,6 +382,8 @@ static void get_inline(struct link *l, const struct wire_request *q, struct bloc
 		reply->get.checksum = kv_hash_block(from, length);
 	reply->get.inline_data = (struct wire_bytes){from, (uint32_t)length};
 	s->counts.of[WIRE_STAT_BYTES_READ] += length;
+	if (KV_UNLIKELY(l->session->limited))
+		tenant_reads(l->session, length, loop_turn_now(s->loop));
 	reply_put(l, reply, b);
 }
 
@@ -380,6 +401,8 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 	if (!(q->flags & WIRE_GET_PULL) || pull_waits(q, b, length) ||
 	    !get_lease(l->attachment, b, q->get.offset, length, reply))
 		return false;
+	if (KV_UNLIKELY(l->session->limited))
+		tenant_reads(l->session, length, loop_turn_now(l->attachment->shard->loop));
 	reply_put(l, reply, NULL);
 	return true;
 }
@@ -461,8 +484,6 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 		get_place(l, q, b, length, reply, now_ns);
 		return;
 	}
-	if (KV_UNLIKELY(l->session->limited))
-		tenant_reads(l->session, length, now_ns);
 	get_hit(l->attachment->shard, q->flags & WIRE_GET_MORE, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);

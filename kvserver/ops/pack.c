@@ -16,6 +16,8 @@
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
 #include "kvserver/shard/request.h"
+#include "kvserver/shard/session.h"
+#include "kvserver/shard/tenants.h"
 
 int packs_init(struct shard *s, pack_alone_fn *alone, struct kv_error *err)
 {
@@ -88,6 +90,8 @@ static void entry_reply(struct link *l, struct pack_entry *e)
 	if ((e->q.flags & WIRE_GET_SUM_RANGE) && e->length != e->block->len)
 		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
 	l->attachment->shard->counts.of[WIRE_STAT_BYTES_READ] += e->length;
+	if (KV_UNLIKELY(l->session->limited))
+		tenant_reads(l->session, e->length, e->now_ns);
 	link_answered(l, e->q.id, UINT32_MAX);
 	e->reply.flags |= WIRE_GET_FOLLOWS | (e->before ? WIRE_GET_PACK : 0);
 	e->reply.get.before = e->before;

@@ -95,6 +95,7 @@ struct request {
 			bool more;                /* of a value that was counted before */
 			bool of_range;            /* requested: the checksum of the range, whatever the state */
 			bool pull;                /* requested: to read the bytes itself; tried once, then false */
+			bool paid;                /* its tenant has paid for the bytes */
 			uint32_t imm;
 			struct wire_dest dest;
 		} get;

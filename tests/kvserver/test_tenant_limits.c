@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tenant_limits.c -- a shard keeps the limits of a tenant: memory, pins, reading; and another table changes them.
  */
+#include "kvserver/ops/work.h"
 #include "kvserver/shard/tenants.h"
 #include "rig.h"
 
@@ -199,6 +200,66 @@ static void reading_has_a_rate(void **state)
 	assert_int_equal(tenant()->active, 0);
 }
 
+static void slab_empty(struct slab *s, void **taken)
+{
+	void *object;
+	while ((object = slab_get(s)) != NULL) {
+		*(void **)object = *taken;
+		*taken = object;
+	}
+}
+
+static void slab_refill(struct slab *s, void *taken)
+{
+	while (taken) {
+		void *next = *(void **)taken;
+		slab_put(s, taken);
+		taken = next;
+	}
+}
+
+/* A GET without a place for its request, or for its checksum, moves nothing. */
+static void a_get_without_a_place_costs_nothing(void **state)
+{
+	struct slab *slabs[] = {&rig.shard->requests, &rig.shard->work->hashers, &rig.shard->work->hashers};
+	static const uint32_t flags[] = {0, WIRE_GET_CHECK, WIRE_GET_SUM_RANGE};
+	uint64_t before = tenant()->read_bytes;
+	(void)state;
+	take(", \"read_rate\": 300");
+	assert_int_equal(put("s"), WIRE_OK);
+	for (unsigned i = 0; i < KV_COUNT(slabs); i++) {
+		struct wire_request q = rig_get("s", 0, MIB);
+		void *taken = NULL;
+		q.flags = flags[i];
+		q.get.length = MIB / 2;
+		slab_empty(slabs[i], &taken);
+		assert_int_equal(ask(&q)->status, WIRE_BUSY);
+		slab_refill(slabs[i], taken);
+		assert_int_equal(tenant()->read_bytes, before);
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_OVER_QUOTA), 0); /* the clock did not run ahead */
+	assert_int_equal(status(WIRE_GET, "s"), WIRE_OK);
+	assert_int_equal(tenant()->read_bytes, before + MIB);
+	take("");
+}
+
+/* A GET pays once, whichever way its bytes take. */
+static void each_get_pays_once(void **state)
+{
+	static const uint32_t flags[] = {0, WIRE_GET_CHECK, WIRE_GET_SUM_RANGE, WIRE_GET_INLINE, WIRE_GET_PACK};
+	uint64_t paid = tenant()->read_bytes;
+	(void)state;
+	assert_int_equal(put("o"), WIRE_OK);
+	for (unsigned i = 0; i < KV_COUNT(flags); i++) {
+		struct wire_request q = rig_get("o", 0, MIB);
+		q.flags = flags[i];
+		q.get.length = flags[i] & (WIRE_GET_INLINE | WIRE_GET_PACK) ? KIB : MIB / 2;
+		assert_int_equal(ask(&q)->status, WIRE_OK);
+		paid += q.get.length;
+		assert_int_equal(tenant()->read_bytes, paid);
+	}
+}
+
 /* The highest number would be the floor of everybody's namespaces once this one is forgotten. */
 static void a_generation_rises_by_clears(void **state)
 {
@@ -307,6 +368,8 @@ int main(void)
 		LIMITS_TEST(pins_have_a_limit),
 		LIMITS_TEST(stages_leave_the_shares_of_others),
 		LIMITS_TEST(reading_has_a_rate),
+		LIMITS_TEST(a_get_without_a_place_costs_nothing),
+		LIMITS_TEST(each_get_pays_once),
 		LIMITS_TEST(a_generation_rises_by_clears),
 		LIMITS_TEST(a_tenant_sees_its_figures),
 		LIMITS_TEST(requests_have_a_limit),
