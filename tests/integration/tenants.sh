@@ -3,7 +3,7 @@
 # tenants.sh -- kv-server --tenants: identities with their rights, of keys and of certificates, several over one connection; their
 # figures; a reload, a removed tenant, a cap under 64 writers, what is refused, and whether a foreign key takes as long as a missing one.
 . "$(dirname "$0")/lib.bash"
-plan 46
+plan 47
 for name in acme beta ops stranger; do "$build/kv-server" --make-psk "$scratch/$name.key" --identity "$name" >/dev/null; done
 "$build/kv-server" --make-psk "$scratch/acme2.key" --identity acme >/dev/null
 cat "$scratch"/{acme,acme2,beta,stranger,ops}.key >"$scratch/all.key" && chmod 600 "$scratch/all.key"
