@@ -3,7 +3,7 @@
 # doctor.sh -- kv-doctor as a user meets it: exit statuses, JSON, lowered limits, another user, io_uring refused, a machine that is made up.
 # `make check` makes the first part.
 . "$(dirname "$0")/lib.bash"
-if short; then plan 17; else plan 58; fi
+if short; then plan 18; else plan 59; fi
 doctor=$build/kv-doctor
 scratch_doctor=$scratch/kv-doctor # where another user can start it
 cp "$doctor" "$scratch_doctor" && chmod 755 "$scratch" "$scratch_doctor"
