@@ -59,7 +59,8 @@ struct client_limit {
 	unsigned more;            /* ... besides these, for CLUSTER_PLACES */
 };
 
-enum { LOGS_PER_SECOND = 10 }; /* lines of each kind: refusals, and sessions */
+/* Lines of the log: about refusals; about sessions of tenants, so that a restart of a fleet leaves none out. */
+enum { LOGS_PER_SECOND = 10, AUDITS_PER_SECOND = 500 };
 
 struct clients {
 	struct kv_list conns;  /* all, with the strangers */

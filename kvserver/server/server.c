@@ -87,7 +87,7 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	s->opt = opt;
 	s->strangers.listen_fd = -1;
 	kv_list_init(&s->clients.conns);
-	s->clients.audits_max = LOGS_PER_SECOND;
+	s->clients.audits_max = AUDITS_PER_SECOND;
 	kv_list_init(&s->strangers.knocking);
 	s->strangers.max = handshakes_allowed();
 	co_queue_init(&s->strangers.place_free);
