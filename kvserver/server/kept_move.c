@@ -34,7 +34,8 @@ struct former {
 	unsigned shard;
 	int rc;
 	void *base;
-	uint64_t bytes; /* mapped */
+	uint64_t bytes;   /* mapped */
+	uint64_t largest; /* of its values */
 	struct keep_rest rest;
 	struct kv_error err;
 };
@@ -114,6 +115,8 @@ static void former_open(struct former *f, struct move_from *from)
 	f->rc = former_restore(f, &from->store);
 	if (f->rc == 0 && move_begin(from))
 		f->rc = kv_fail(&f->err, -KV_ENOMEM, "no memory for the former order of eviction");
+	for (uint64_t i = 0; i < from->count; i++)
+		f->largest = KV_MAX(f->largest, from->order[i]->mem->size);
 }
 
 static void former_close(struct former *f, struct move_from *from)
@@ -261,33 +264,53 @@ static uint64_t part_bytes(const struct kept_move *m)
 {
 	unsigned shards = m->head->shards;
 	uint64_t all = KV_MAX(PART_MIN, m->head->limit_bytes / PART_SHARE * shards);
-	return kv_align_up(all / shards + 1, kv_kept_page(m->former[0]));
+	return kv_align_up((all + shards - 1) / shards, kv_kept_page(m->former[0]));
 }
 
-/* Pages for the first part, which has to be copied before any memory comes back. */
-static int slack_check(const struct mover *x, const struct kept_move *m, struct kv_error *err)
+/* Of the first part, which has to be copied before any memory comes back. Its last value may reach beyond it. */
+static uint64_t slack_bytes(const struct mover *x, const struct kept_move *m)
 {
-	const struct fresh *f = &x->fresh[0];
-	uint64_t slack = part_bytes(m) * m->head->shards + f->page * m->shards;
-	int rc = kv_kept_give(m->fresh[0], m->arena_file, 0, KV_MIN(slack, f->area.len_bytes), err);
-	kv_kept_release(m->fresh[0], 0, slack);
+	uint64_t page = x->fresh[0].page, slack = page * m->shards;
+	for (unsigned i = 0; i < m->head->shards; i++)
+		slack += part_bytes(m) + kv_align_up(x->former[i].largest, page);
+	return slack;
+}
+
+static void less_release(const struct kept_move *m, uint64_t less)
+{
+	for (unsigned i = 0; i < m->shards; i++)
+		kv_kept_release(m->fresh[i], 0, less);
+}
+
+/* There are pages for the first part, which may use the first `less` bytes of each file. */
+static int slack_check(const struct mover *x, const struct kept_move *m, uint64_t less, struct kv_error *err)
+{
+	uint64_t slack = slack_bytes(x, m);
+	int rc = 0;
+	less_release(m, less); /* one page was made by kv_area_adopt_bare */
+	for (unsigned i = 0; i < m->shards && rc == 0; i++) {
+		uint64_t bytes = KV_MIN(slack, less);
+		rc = kv_kept_give(m->fresh[i], m->arena_file, 0, bytes, err);
+		slack -= bytes;
+	}
+	less_release(m, less);
 	return rc;
 }
 
 /* Pages that the former files will not give back. Without them nothing is copied. */
 static int pages_begin(struct mover *x, const struct kept_move *m, struct kv_error *err)
 {
-	uint64_t back = 0;
+	uint64_t back = 0, size = x->fresh[0].area.len_bytes, less;
 	int rc = 0;
 	for (unsigned i = 0; i < m->head->shards; i++)
 		back += m->read[i] ? 0 : kv_kept_bytes(m->former[i]);
-	for (unsigned i = 0; i < m->shards && rc == 0; i++) {
-		struct fresh *f = &x->fresh[i];
-		uint64_t size = f->area.len_bytes, less = kv_align_down(KV_MIN(back / m->shards, size), f->page);
+	less = kv_align_down(KV_MIN(back / m->shards, size), x->fresh[0].page);
+	for (unsigned i = 0; i < m->shards && rc == 0; i++)
 		rc = kv_kept_give(m->fresh[i], m->arena_file, less, size, err);
-	}
 	if (rc == 0)
-		rc = slack_check(x, m, err);
+		rc = slack_check(x, m, less, err);
+	if (rc == 0)
+		kvs_kept_step("reserved");
 	return rc ? kv_fail_more(err, "worker threads or memory have changed, and there is no room for a copy") : 0;
 }
 

@@ -5,7 +5,7 @@
 memory=$(mktemp -d /dev/shm/kvrail-keep.XXXXXX 2>/dev/null) || { plan 1; skip_all 1 "there is no /dev/shm to write to"; }
 tight=$scratch/tight
 trap 'umount -l "$tight" 2>/dev/null; rm -rf "$memory"; cleanup' EXIT
-if short; then plan 44; else plan 64; fi
+if short; then plan 45; else plan 66; fi
 index=$scratch/index
 keep=(--keep "$index" --memory-mb 64 --worker-threads 2 --log-level info)
 file=(--arena-file "$memory/arena")
@@ -109,6 +109,25 @@ if ! short; then
 	check "nor between two new names" copied_dies renamed 3 3
 	check "nor if the next server has other worker threads again" eval 'copied_dies committed 1 2 && copied_dies renamed 3 1 && copied_dies committed 3 3'
 	check "without the index nothing stays of the copy" indexless
+	reading() { # reading FILE -- as a local client of generation 1 does, which the lock of an open file shows (host/kept.c)
+		python3 -c '
+import fcntl, struct, sys, time
+f = open(sys.argv[1], "rb")
+fcntl.fcntl(f, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, (1 << 62) + 1, 1, 0))
+print("reads", flush=True)
+time.sleep(100)' "$1" >"$scratch/reading" &
+		reader=$! && pids+=("$reader")
+		soon grep -q reads "$scratch/reading"
+	}
+	reserved() { # all pages of the new files are there before anything is copied, since the former ones stay as they are
+		stop_server "$server_pid"
+		for i in 0 1 2; do reading "$memory/arena.$i" || return 1; done
+		killed_at reserved 2 && stat -c %b "$memory"/arena.[01].new >"$scratch/blocks" || return 1
+		for reader in "${pids[@]: -3}"; do kill "$reader" && wait "$reader"; done
+		cat "$scratch/blocks"
+		[ "$(sort -u "$scratch/blocks")" = $((50 * 2048)) ] && threads unread 3 && moved unread 2
+	}
+	check "if clients read the former files, all memory is there before the copy" reserved
 	check "with another eviction policy the values are there" eval 'stop_server "$server_pid" &&
 		start_server policy --listen-addr "$at" "${keep[@]}" --memory-mb 96 --worker-threads 3 --eviction lru "${file[@]}" && value a hello'
 fi
@@ -132,13 +151,19 @@ numbers() { # numbers FROM -- those from there on have their bytes, and the ones
 	rm -f "$scratch"/back-*
 	[ "$(for ((i = 1; i < $1; i++)); do echo "exists number-$i"; done | client | grep -c '^0 number-')" -eq $(($1 - 1)) ]
 }
-if mkdir "$tight" && mount -t tmpfs -o size=84m,mode=700 tmpfs "$tight" 2>/dev/null; then
+# Former memory, the pages that it will not give back, and the slack: a part and the largest value of each former worker
+# thread, and a page for each new one.
+if mkdir "$tight" && mount -t tmpfs -o size=$((66 + 4 + 2 + 2))m,mode=700 tmpfs "$tight" 2>/dev/null; then
+	sized() { mount -o "remount,size=$1k" "$tight"; }
 	check "less memory, where both would not fit" eval 'tight tight-1 64 1 && filled && stop_server "$server_pid" &&
 		tight tight-2 40 1 && log tight-2 "keep_moved dropped=14 " && log tight-2 "keep_restored values=41 dropped=14" && numbers 15'
-	check "more memory and more worker threads, likewise" eval 'stop_server "$server_pid" && tight tight-3 66 2 && log tight-3 "keep_moved dropped=0 " && numbers 15 && stop_server "$server_pid"'
+	check "more memory and more worker threads, likewise" eval 'stop_server "$server_pid" && sized $(((42 + 2 * (34 - 20) + 4 + 2 + 2 * 2) * 1024)) &&
+		tight tight-3 66 2 && log tight-3 "keep_moved dropped=0 " && numbers 15'
+	check "with a page too little nothing is copied" eval 'stop_server "$server_pid" && sized $(((2 * 34 + 2 * 2 + 2 * 2 + 2 * 2) * 1024 - 4)) &&
+		tight tight-4 40 2 && log tight-4 "keep_empty.*no room for a copy" && stop_server "$server_pid"'
 	umount "$tight"
 else
-	for name in "less memory, where both would not fit" "more memory and more worker threads, likewise"; do
+	for name in "less memory, where both would not fit" "more memory and more worker threads, likewise" "with a page too little nothing is copied"; do
 		skip "$name" "no file system can be mounted here (root, mount -t tmpfs)"
 	done
 fi
