@@ -348,9 +348,9 @@ int main(void)
 		cmocka_unit_test(each_tenant_finds_its_part),
 		cmocka_unit_test(a_tenant_alone_may_have_all),
 		cmocka_unit_test(a_removed_tenant_is_forgotten_with_its_last_place),
+		cmocka_unit_test(a_refusal_for_a_limit_is_one_line), /* first: lines have a rate */
 		cmocka_unit_test(a_greedy_tenant_leaves_others_their_places),
 		cmocka_unit_test(sessions_have_a_limit),
-		cmocka_unit_test(a_refusal_for_a_limit_is_one_line),
 		cmocka_unit_test(sessions_cannot_fill_the_log),
 	};
 	return cmocka_run_group_tests(tests, up, down);
