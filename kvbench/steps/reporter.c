@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reporter.c -- the reports of a step, and the resource that ended it.
  *
- * The process may be killed for its memory, or aborted by a provider. So it reports its figures all the time, and the
- * last report is the result if it dies. Each look also guards the memory: a step ends before the machine's (or the
- * cgroup's) memory does. */
+ * The process may be killed for its memory, or aborted by a provider. So it reports its figures while it opens clients
+ * and sessions, and the last report is the result if it dies. Each look also guards the memory: a step ends before the
+ * machine's (or the cgroup's) memory does. */
 #include "kvbench/steps/steps.h"
 
 #include <errno.h>

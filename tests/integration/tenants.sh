@@ -111,10 +111,13 @@ gone() { as ops "" namespaces --json | json_is - "[n['values'] for n in j['names
 check "its memory comes back" soon gone
 table rwdpc
 check "when it returns, nothing of its is there" eval 'hup "event=tenants_read" && soon as beta beta put new x && status 1 as beta beta get secret'
-SESSIONS=1 table rwdpc
+sessions() { grep -c 'event=audit_session .*tenant=beta' "$log"; }
+begun=$(sessions)
 as beta beta events >/dev/null 2>&1 &
 follower=$!
 pids+=("$follower")
+soon eval '[ "$(sessions)" -gt "$begun" ]'
+SESSIONS=1 table rwdpc
 over() { as beta beta get new 2>&1 | grep -q 'as many as its sessions_max'; }
 check "a session beyond the tenant's limit is refused, and told why" eval 'kill -HUP "$server_pid" && soon over && logged "audit_refused .*sessions_max"'
 if [ -n "$url" ]; then
