@@ -113,7 +113,7 @@ table rwdpc
 check "when it returns, nothing of its is there" eval 'hup "event=tenants_read" && soon as beta beta put new x && status 1 as beta beta get secret'
 sessions() { grep -c 'event=audit_session .*tenant=beta' "$log"; }
 begun=$(sessions)
-as beta beta events >/dev/null 2>&1 &
+"$build/kv-client" --server "$server" "${over[@]}" --psk-file "$scratch/beta.key" --namespace beta events >/dev/null 2>&1 &
 follower=$!
 pids+=("$follower")
 soon eval '[ "$(sessions)" -gt "$begun" ]'
