@@ -52,7 +52,7 @@ follows() { # it goes on behind that event, without what is stored
 	timeout -k 5 60 "$build/kv-client" --server "$one" "${over[@]}" events --since "$at" >"$scratch/later" 2>&1 &
 	pids+=($!)
 	sleep 1
-	put_all model@d && soon grep -q 'stored.*k1 namespace model@d' "$scratch/later" && ! grep -q ' cleared' "$scratch/later"
+	put_all model@d && soon grep -qE 'stored .* k[0-9]+ namespace model@d' "$scratch/later" && ! grep -q ' cleared' "$scratch/later"
 }
 check "events go on behind a node's event" follows
 check "--since with a node that is not there is refused, with those that are" says "no server is named nonesuch; the servers are $one, $two" events --since nonesuch=1:1
