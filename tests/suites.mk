@@ -160,7 +160,7 @@ test: ## one test program: make test T=kvclient/test_borrowed CASE='borrowed*' (
 	@$(MAKE) --no-print-directory -j$$(nproc) $(if $(filter %.sh %.py,$(T)),tests-long,$(B)/tests/$(patsubst tests/%,%,$(T)) programs)
 	@KVRAIL_TEST_ONLY='$(CASE)' MODE=$(MODE) KVRAIL_BUILD=$(B) $(if $(filter %.sh %.py,$(T)),$(T),$(B)/tests/$(patsubst tests/%,%,$(T)))
 
-check: deps ## set up, build and pass the tests (4 minutes on 2 cores, and the build)
+check: deps ## set up, build and pass the tests (5 minutes on 2 cores, and the build)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@$(MAKE) --no-print-directory check-run
 
