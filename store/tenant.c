@@ -91,7 +91,7 @@ void tenant_sub(struct store *s, struct tenant *t, uint64_t size)
 	tenant_excess(&s->tenancy, t);
 }
 
-/* ---- what evictions leave ---- */
+/* ---- memory that evictions leave ---- */
 
 static uint64_t beyond(const struct tenant *t, enum tenant_kept kind, uint64_t more)
 {

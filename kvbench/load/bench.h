@@ -120,7 +120,7 @@ struct prefix_result {
 	char why[160]; /* why nothing was tried; "" */
 };
 
-/* What the library says of itself, and its servers of theirs. */
+/* Figures of the library, and of its servers. */
 struct bench_library {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];

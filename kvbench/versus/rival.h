@@ -51,7 +51,7 @@ int rival_delete(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_
 void rival_send(int fd, const void *data, size_t len);
 void rival_line(int fd, char out[RIVAL_HEAD_BYTES]);
 
-/* What a server says of its process. */
+/* A server's figures of its process. */
 struct rival_facts {
 	char version[64];        /* "": nothing */
 	int64_t threads;         /* for data; -1: nothing */

@@ -148,7 +148,7 @@ struct kc_client_life {
 	struct co *closer;
 };
 
-/* What sums up the nodes. */
+/* Sums over the nodes. */
 struct kc_nodes {
 	struct kc_node_own *own;     /* pool->room of them: their data of conn/ */
 	unsigned up;                 /* count */
@@ -166,7 +166,7 @@ struct kc_batches {
 	uint32_t parts, parts_max; /* in their own coroutines; parts_max: share of KC_PARTS_MAX */
 };
 
-/* What a call leaves to the next one. */
+/* A call leaves this to the next one. */
 struct kc_hints {
 	uint64_t begun_ns;    /* when the call that begins next was begun by its thread; 0: now */
 	uint64_t reader_turn; /* turn between a hot key's two servers (route/second.c) */

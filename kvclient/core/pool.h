@@ -86,7 +86,7 @@ struct kc_loads {
 	_Atomic uint32_t *down; /* per client: its DOWN servers; its loop writes */
 };
 
-/* What the clients share of views (route/view.c). */
+/* The part of views that clients share (route/view.c). */
 struct kc_pool_views {
 	struct kv_view posted;                 /* under lock: last one posted between clients */
 	kv_u128 posted_digest;                 /* under lock */

@@ -22,7 +22,7 @@
 /* ---- begin ---- */
 
 /* At most KEPT_STAGES of a shard's memory may be staged: the rest serves readers. One attachment may stage 1/2, so that
- * one client's abandoned PUTs do not stop all others, and one tenant what the shares of the others leave.
+ * one client's abandoned PUTs do not stop all others, and one tenant the rest beside the others' shares.
  * shard_keep_left bounds stages, pins and leases together. A single value may be larger. */
 int stage_allowed(const struct session *o, uint64_t total)
 {

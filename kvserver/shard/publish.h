@@ -36,7 +36,7 @@ struct published_rail {
 	char nic[KV_NAME_MAX]; /* the engine's name for it; written once, by names_publish */
 };
 
-/* What is published of a device of the tier: X(member, metric, its type, its value in struct tier_stats t, help). */
+/* Published of each device of the tier: X(member, metric, its type, its value in struct tier_stats t, help). */
 #define PUBLISHED_DEVICE(X)                                                                                            \
 	X(up, "up", GAUGE, t.state != TIER_DOWN, "1 while the device of the tier works, else 0.")                      \
 	X(reads, "reads_total", COUNTER, t.reads, "Reads of the device.")                                              \

@@ -145,8 +145,8 @@ static bool encode(struct link *l, const struct wire_reply *r)
 	return true;
 }
 
-/* What the reply points to is copied: the caller's bytes end with its call. A page is too long for that, and its client
- * asks again. */
+/* The bytes that the reply points to are copied: the caller's end with its call. A page is too long for that, and its
+ * client asks again. */
 static void held_fill(struct held *h, const struct wire_reply *r)
 {
 	const uint8_t *const from[] = {r->exists.bitmap, r->exists.deleted, r->exists.tier};
